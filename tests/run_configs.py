@@ -113,11 +113,8 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
     "demo": demo,
     "many judges": many_judges,
     "our own": our_own,
-    **{
-        name: partial(of_a_paper, name)
-        for name in ("rewards", "kmpbench", "kmp_lm", "mrbench", "tutorbench", "curation")
-    },
-}
+    **{name: partial(of_a_paper, name) for name in ("rewards", "kmpbench", "kmp_lm", "mrbench", "tutorbench", "curation")},
+}  # fmt: skip
 
 
 def job_functions() -> dict[str, Any]:

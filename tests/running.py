@@ -26,12 +26,7 @@ def environment() -> dict[str, str]:
 # Omits the report and its checks, which cost more than all jobs before them, from runs that only prepare a test.
 NO_PAGE = ("--omit-from", "build_report")
 # Training and judging take minutes, so only tests of reward models or judges include them.
-NO_GRADERS: dict[str, list[str]] = {
-    "reward_models": [],
-    "reward_comparisons": [],
-    "classifiers": [],
-    "judges": [],
-}
+NO_GRADERS: dict[str, list[str]] = {"reward_models": [], "reward_comparisons": [], "classifiers": [], "judges": []}
 
 
 def overlay(folder: Path, config: dict[str, Any], name: str = "overlay.yaml") -> Path:

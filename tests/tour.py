@@ -32,25 +32,19 @@ PAGES = {
     "first-screen": ("#/", ""),
     "leaderboard": ("#/", "document.getElementById('leaderboard').scrollIntoView()"),
     "compare": ("#/compare?first=reference&second=always-ask", ""),
-    "items": (
-        "#/items?task=mrbench/mistake_remediation&first=smollm2-135m&second=reference",
-        "document.querySelector('section:not([hidden]) .item').click()",
-    ),
+    "items": ("#/items?task=mrbench/mistake_remediation&first=smollm2-135m&second=reference", "document.querySelector('section:not([hidden]) .item').click()"),
     "trust": ("#/trust", ""),
     "papers": ("#/papers", ""),
     "figures": ("#/mathtutorbench", ""),
     "task": ("#/task/mathtutorbench/problem_solving", ""),
-}
+}  # fmt: skip
 
 
 # Pages of README.md
 RELEASED_PAGES = {
     "released": ("#/", ""),
-    "released-items": (
-        "#/items?task=mathtutorbench/problem_solving&first=gpt3-175b-verification&second=gpt3-6b-finetuning&show=first",
-        "",
-    ),
-}
+    "released-items": ("#/items?task=mathtutorbench/problem_solving&first=gpt3-175b-verification&second=gpt3-6b-finetuning&show=first", ""),
+}  # fmt: skip
 
 
 def make_page(run_file: str, changes: dict[str, Any]) -> Path:

@@ -19,10 +19,7 @@ from transformers import (
 
 SIDE, PATCH, SCALE = 32, 8, 2
 TOKENS = (SIDE // PATCH) ** 2 // SCALE**2  # tokens of a picture; three more surround them
-SPECIAL = [
-    *OF_TEXT,
-    *("<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>"),
-]
+SPECIAL = [*OF_TEXT, *("<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>")]
 TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>"
     "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}"

@@ -31,11 +31,7 @@ from small import children
 FULL = os.environ.get("MAIEUTIC_DRILLS") == "full"
 # By pipeline: number of kills in the short form, number in the full form, longest wait before a kill in seconds.
 KILLS = {"generation and judging": (5, 140, 5.0), "report": (2, 60, 3.0)}
-FULL_FORM_KILLS = {
-    "rewards and training": (0, 50, 14.0),
-    "curation": (0, 60, 4.0),
-    "conversations": (0, 40, 5.0),
-}
+FULL_FORM_KILLS = {"rewards and training": (0, 50, 14.0), "curation": (0, 60, 4.0), "conversations": (0, 40, 5.0)}
 WATCHED = {"generation and judging", "report", "conversations"}  # pipelines whose endpoint counts its requests
 ANSWER_SECONDS = 0.04  # time that the endpoint takes to answer
 CONCURRENCY = 4

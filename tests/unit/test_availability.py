@@ -18,16 +18,11 @@ FILES = (
 )  # fmt: skip
 RUN: dict[str, Any] = {
     "tutors": ["recorded"],
-    "tasks": [
-        "mathtutorbench/problem_solving",
-        "mathtutorbench/socratic_questioning",
-        "mrbench",
-        "tutorbench/copy_text",
-    ],
+    "tasks": ["mathtutorbench/problem_solving", "mathtutorbench/socratic_questioning", "mrbench", "tutorbench/copy_text"],
     "labels": ["mrbench", "mrbench_v2"],
     "pair_sources": ["bridge", "gsm8k_inpainted"],
     "preferences": ["bridge", "tutor_preferences"],
-}
+}  # fmt: skip
 RECORDED = {
     "engine": "recorded", "dataset": ["qwen3_4b_pedagogy_following"], "form": "mathtutorbench",
     "tasks": ["mathtutorbench/pedagogy_following"],

@@ -148,18 +148,9 @@ def test_bytes_limit_a_batch_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 # One line of a hostile output or error file about the first request, and what becomes of the item: its answer, its
 # refusal, or a second request.
 FATES: dict[str, tuple[Callable[[str, Any], list[Any]], str]] = {
-    "refused by a filter": (
-        lambda key, body: [output_line(key, 400, {"error": {"code": "content_filter", "message": "flagged"}})],
-        "refused",
-    ),
-    "too long": (
-        lambda key, body: [output_line(key, 400, {"error": {"message": "maximum context length is 10"}})],
-        "refused",
-    ),
-    "an unclear refusal of one of many": (
-        lambda key, body: [output_line(key, 400, {"error": {"message": "could not parse the input"}})],
-        "refused",
-    ),
+    "refused by a filter": (lambda key, body: [output_line(key, 400, {"error": {"code": "content_filter", "message": "flagged"}})], "refused"),
+    "too long": (lambda key, body: [output_line(key, 400, {"error": {"message": "maximum context length is 10"}})], "refused"),
+    "an unclear refusal of one of many": (lambda key, body: [output_line(key, 400, {"error": {"message": "could not parse the input"}})], "refused"),
     "expired": (lambda key, body: [error_line(key, "batch_expired")], "again"),
     "cancelled": (lambda key, body: [error_line(key, "batch_cancelled")], "again"),
     "timed out": (lambda key, body: [error_line(key, "request_timeout")], "again"),
@@ -171,28 +162,13 @@ FATES: dict[str, tuple[Callable[[str, Any], list[Any]], str]] = {
     "an empty object": (lambda key, body: [{"custom_id": key}], "again"),
     "no body": (lambda key, body: [output_line(key, 200, None)], "again"),
     "a body without choices": (lambda key, body: [output_line(key, 200, {"choices": []})], "again"),
-    "an error with status 200": (
-        lambda key, body: [output_line(key, 200, {"error": {"message": "overloaded", "code": 503}})],
-        "again",
-    ),
+    "an error with status 200": (lambda key, body: [output_line(key, 200, {"error": {"message": "overloaded", "code": 503}})], "again"),
     "a line twice": (lambda key, body: 2 * [output_line(key, 200, body)], "answered"),
-    "an answer after an error": (
-        lambda key, body: [error_line(key, "batch_expired"), output_line(key, 200, body)],
-        "answered",
-    ),
-    "an error after an answer": (
-        lambda key, body: [output_line(key, 200, body), output_line(key, 500, None)],
-        "answered",
-    ),
-    "a foreign line": (
-        lambda key, body: [output_line("0" * 64, 200, {**body, "id": "foreign"}), output_line(key, 200, body)],
-        "answered",
-    ),
-    "a line without an id": (
-        lambda key, body: [{"response": {"status_code": 200, "body": body}}, 7, output_line(key, 200, body)],
-        "answered",
-    ),
-}
+    "an answer after an error": (lambda key, body: [error_line(key, "batch_expired"), output_line(key, 200, body)], "answered"),
+    "an error after an answer": (lambda key, body: [output_line(key, 200, body), output_line(key, 500, None)], "answered"),
+    "a foreign line": (lambda key, body: [output_line("0" * 64, 200, {**body, "id": "foreign"}), output_line(key, 200, body)], "answered"),
+    "a line without an id": (lambda key, body: [{"response": {"status_code": 200, "body": body}}, 7, output_line(key, 200, body)], "answered"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("place", ["output", "errors"])
@@ -473,16 +449,10 @@ def test_a_refusal_of_every_request_is_no_refusal_of_the_items(tmp_path: Path, m
 
 
 REFUSED_CALLS: dict[str, tuple[int, str]] = {
-    "a wrong key": (
-        401,
-        r"models\.m: .*/files: the server answers 401 .* Fix: set the environment variable that key_env",
-    ),
-    "no batch API": (
-        404,
-        r"models\.m\.batch: .*/files: the server answers 404 .* Fix: remove batch if this endpoint has",
-    ),
+    "a wrong key": (401, r"models\.m: .*/files: the server answers 401 .* Fix: set the environment variable that key_env"),
+    "no batch API": (404, r"models\.m\.batch: .*/files: the server answers 404 .* Fix: remove batch if this endpoint has"),
     "a bad request": (400, r"models\.m\.batch: .*/files: the server answers 400 .* Fix: correct the entry, or remove"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED_CALLS)
@@ -1469,13 +1439,10 @@ def test_the_table_of_providers_is_that_of_the_resource_file() -> None:
 
 PARSED: dict[str, tuple[Any, Any]] = {
     "an answer": ({"custom_id": "k", "response": {"status_code": 200, "body": {"a": 1}}, "error": None}, {"a": 1}),
-    "azure's empty error": (
-        {"custom_id": "k", "response": {"status_code": 200, "body": {"a": 1}}, "error": {}},
-        {"a": 1},
-    ),
+    "azure's empty error": ({"custom_id": "k", "response": {"status_code": 200, "body": {"a": 1}}, "error": {}}, {"a": 1}),
     "a code": ({"custom_id": "k", "response": None, "error": {"code": "batch_expired"}}, "batch_expired"),
     "vllm": ({"custom_id": "k", "response": {"status_code": 400, "body": None}, "error": "too long"}, "400"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "outcome"), PARSED.values(), ids=PARSED)

@@ -102,14 +102,8 @@ def test_sizes_of_nodes_are_kept_apart() -> None:
         (JobResources("m", 8, 60, "gpu", cpus=64, mem_mb=512_000), None),
         (JobResources("m", 0, 60, "gpu", cpus=128, mem_mb=2_000_000), None),
         (JobResources("m", 1, 60, "gpu,closed"), None),
-        (
-            JobResources("m", 8, 60, "gpu", gpu_model="a100"),
-            "at most 4, the number of a100 GPUs on a node of partition gpu",
-        ),
-        (
-            JobResources("m", 1, 60, "gpu", gpu_model="v100"),
-            "at most 0, the number of v100 GPUs on a node of partition gpu",
-        ),
+        (JobResources("m", 8, 60, "gpu", gpu_model="a100"), "at most 4, the number of a100 GPUs on a node of partition gpu"),
+        (JobResources("m", 1, 60, "gpu", gpu_model="v100"), "at most 0, the number of v100 GPUs on a node of partition gpu"),
         (
             JobResources("m", 4, 60, "gpu", cpus=8, mem_mb=512_000, gpu_model="a100"),
             r"expected a node of partition gpu \(2 a100, 4 a100_3g.20gb, 128 cores, 2000000 MB; 4 a100, .*\) to fit the job, "
@@ -117,7 +111,7 @@ def test_sizes_of_nodes_are_kept_apart() -> None:
         ),
         (JobResources("m", 1, 60, "closed"), r"partition closed refuses jobs \(state: drain\)"),
     ],
-)
+)  # fmt: skip
 def test_one_node_has_to_have_all_that_a_job_needs(job: JobResources, expected: str | None) -> None:
     if expected is None:
         check_job(job, parse_partitions(SIZES))
@@ -132,14 +126,8 @@ def test_a_partition_that_is_down_is_only_a_warning(caplog: pytest.LogCaptureFix
 
 
 REFUSED = [
-    (
-        JobResources("m", 0, 1, "gpus"),
-        "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?",
-    ),
-    (
-        JobResources("m", 0, 1, "$(id)"),
-        r"slurm_partition: '\$\(id\)' is not a partition.*choose one of 2024, cpu, gpu, long, mixed, shards",
-    ),
+    (JobResources("m", 0, 1, "gpus"), "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?"),
+    (JobResources("m", 0, 1, "$(id)"), r"slurm_partition: '\$\(id\)' is not a partition.*choose one of 2024, cpu, gpu, long, mixed, shards"),
     (
         JobResources("m", 8, 1, "gpu"),
         r"models.m.needs.gpus: expected at most 4, the number of GPUs on a node of partition gpu, found 8. Fix: pass --set-resources "
@@ -150,12 +138,9 @@ REFUSED = [
         "models.m.needs.runtime: expected at most 480 minutes, the limit of partition gpu, found 720. Fix: lower needs.runtime, choose another "
         "partition, or pass --set-resources judge:runtime=480$",
     ),
-    (
-        JobResources("m", 0, 61, "shards,2024"),
-        "expected at most 60 minutes, the limit of partition shards,2024, found 61",
-    ),
+    (JobResources("m", 0, 61, "shards,2024"), "expected at most 60 minutes, the limit of partition shards,2024, found 61"),
     (JobResources("m", 0, 1, "gpu:"), "'gpu:' is not a partition of this cluster. Fix: did you mean 'gpu'"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("job", "expected"), REFUSED)
@@ -195,12 +180,8 @@ def test_a_status_command_that_would_wait_for_ever_is_refused(
 def test_the_fix_names_the_other_status_command() -> None:
     for command, other, reason in (
         ("sacct", "squeue", "found sacct, but this cluster has no accounting database"),
-        (
-            "squeue",
-            "sacct",
-            "found squeue, but this cluster deletes a job's record 60 s after its end (MinJobAge), before the next poll",
-        ),
-    ):
+        ("squeue", "sacct", "found squeue, but this cluster deletes a job's record 60 s after its end (MinJobAge), before the next poll"),
+    ):  # fmt: skip
         with pytest.raises(UserError) as error:
             check_status_command(command, CONFIG.format("x", 60))
         expected = f"slurm-status-command: {reason}. Fix: pass --slurm-status-command {other}, or set it in profiles/slurm/config.yaml"
@@ -396,10 +377,7 @@ def test_a_partition_file_is_compared_with_the_cluster(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            "partitions: {gpu: {max_gpus: 1}}",
-            r"partitions\.gpu\.max_gpus: is not a known key; did you mean 'max_gpu'\?",
-        ),
+        ("partitions: {gpu: {max_gpus: 1}}", r"partitions\.gpu\.max_gpus: is not a known key; did you mean 'max_gpu'\?"),
         ("partitions: {gpu: }", r"partitions\.gpu: expected limits, such as .*, found None"),
         ("partitions: {gpu: {max_gpu: '8'}}", r"partitions\.gpu\.max_gpu: expected a whole number, found '8'"),
         ("partitions: {gpu: {max_gpu: 8.5}}", r"expected a whole number, found 8\.5"),
@@ -407,22 +385,16 @@ def test_a_partition_file_is_compared_with_the_cluster(tmp_path: Path) -> None:
         ("partitions: {gpu: {max_mem_mb: 1000G}}", "expected a number, found '1000G'"),
         ("partitions: {gpu: {max_runtime: null}}", "expected minutes, or a time such as 2-00:00:00, found None"),
         ("partitions: {gpu: {max_runtime: -5}}", "expected minutes, or a time such as 2-00:00:00, found -5"),
-        (
-            "partitions: {gpu: {available_gpu_models: a100}}",
-            r"expected a list of texts, such as \[a100\], found 'a100'",
-        ),
+        ("partitions: {gpu: {available_gpu_models: a100}}", r"expected a list of texts, such as \[a100\], found 'a100'"),
         ("partitions: {gpu: {supports_mpi: 2}}", "expected true or false, found 2"),
         ("partitions: []", "must be a mapping"),
         ("partitions: {}", "expected at least one partition"),
         ("gpu: {}", "missing 'partitions' section"),
         ("{", "Error parsing partition file"),
-        (
-            "partitions: {2024: {}}",
-            "partitions.2024: expected a name as a text, found the number 2024: write '2024' in",
-        ),
+        ("partitions: {2024: {}}", "partitions.2024: expected a name as a text, found the number 2024: write '2024' in"),
         ("partitions: {gpu: {max_runtime: soon}}", "expected minutes, or a time such as 2-00:00:00, found 'soon'"),
     ],
-)
+)  # fmt: skip
 def test_an_invalid_partition_file_is_one_line(text: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=expected) as error:
         site_file(tmp_path, text)

@@ -129,15 +129,10 @@ NOTES = [
     (ROW, "mathtutorbench", SAME_CONDITIONS._replace(deviation="another model"), "another model"),
     (ROW._replace(protocol="study"), "tutorbench", SAME_CONDITIONS._replace(protocol="study"), None),
     (ROW._replace(protocol="study"), "mathtutorbench", SAME_CONDITIONS, "protocol released"),
-    (
-        ROW._replace(by=PAPER_REWARD_MODEL),
-        "mathtutorbench",
-        SAME_CONDITIONS._replace(by="rm-mine"),
-        f"graded by {PAPER_REWARD_MODEL} in the paper",
-    ),
+    (ROW._replace(by=PAPER_REWARD_MODEL), "mathtutorbench", SAME_CONDITIONS._replace(by="rm-mine"), f"graded by {PAPER_REWARD_MODEL} in the paper"),
     (ROW._replace(by=PEOPLE), "mrbench", SAME_CONDITIONS._replace(by="gpt-4o-judge"), "graded by people in the paper"),
     (ROW, "kmpbench", SAME_CONDITIONS, "the paper's data are not released"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("printed", "benchmark", "conditions", "note"), NOTES)
@@ -150,15 +145,13 @@ def test_the_first_difference_in_measurement_is_reported(
 @pytest.mark.parametrize(
     ("benchmark", "entry", "difference"),
     [
-        ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-2024-08-06"},
-         "another model: the paper used gpt-4o-mini-2024-07-18"),
+        ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-2024-08-06"}, "another model: the paper used gpt-4o-mini-2024-07-18"),
         ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-mini-2024-07-18"}, None),
         ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "model": "anything"}, None),
         ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "user_last": True}, None),  # no effect on these requests
         ("mrbench", {"paper": "GPT-4"}, "a prompt of this project: the paper publishes none"),
         ("mrbench", {"engine": "recorded", "file": "r.jsonl", "paper": "GPT-4"}, None),
-        ("tutorbench", {"paper": {"tutorbench": "GPT-5 study mode"}, "protocol": "study_mode"},
-         "preambles for the product's study mode"),
+        ("tutorbench", {"paper": {"tutorbench": "GPT-5 study mode"}, "protocol": "study_mode"}, "preambles for the product's study mode"),
         ("tutorbench", {"paper": {"tutorbench": "GPT-5"}, "user_last": True}, "the student's work sent as a user message"),
         ("tutorbench", {"paper": {"tutorbench": "GPT-5"}}, None),
     ],

@@ -13,14 +13,7 @@ from pathlib import Path
 import pytest
 from maieutic.core.errors import Unpinned, UserError, check_in_turn
 from maieutic.core.files import read_json_lines, safe_cell, unquote_cell, write_csv, write_json_lines
-from maieutic.core.ledger import (
-    SUFFIX,
-    JobSpending,
-    append_line,
-    append_spending,
-    spent_since,
-    valid_json_lines,
-)
+from maieutic.core.ledger import SUFFIX, JobSpending, append_line, append_spending, spent_since, valid_json_lines
 from maieutic.core.parent_process import PARENT_VARIABLE
 from maieutic.core.paths import Pattern
 from maieutic.core.records import Item, iter_records

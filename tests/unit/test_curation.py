@@ -692,13 +692,10 @@ PROBLEM = (
         ("A farmer has 17 cows. How many does she sell?", None),
         ("What is 15% of 80?", 1.0),
         ("So I said: what is 15 % of 80? And then?", None),
-        (
-            "\u041a\u043e\u043b\u044f \u0438\u043c\u0435\u0435\u0442 \u0442\u0440\u0438 \u044f\u0431\u043b\u043e\u043a\u0430",
-            1.0,
-        ),
+        ("\u041a\u043e\u043b\u044f \u0438\u043c\u0435\u0435\u0442 \u0442\u0440\u0438 \u044f\u0431\u043b\u043e\u043a\u0430", 1.0),
         ("Good.", None),
     ],
-)
+)  # fmt: skip
 def test_a_problem_within_a_message_is_a_leak(message: str, similarity: float | None) -> None:
     cyrillic = "\u043a\u043e\u043b\u044f \u0438\u043c\u0435\u0435\u0442 \u0442\u0440\u0438 \u044f\u0431\u043b\u043e\u043a\u0430!"
     texts = [("hens", PROBLEM), ("share", "What is 15 % of 80?"), ("apples", cyrillic), ("said", "Good.")]

@@ -217,20 +217,11 @@ ODD_SOURCES = {
     "not a number": ('{"a": NaN}', "the number NaN"),
     "infinity": ('{"a": -Infinity}', "the number -Infinity"),
     "integer of 5,000 digits": ('{"a": ' + "9" * 5000 + "}", "expected a JSON record, but parsing failed"),
-    "nested": (
-        '{"a": ' + "[" * 70 + "]" * 70 + "}",
-        "nested more deeply than limits.source_depth. Fix: raise limits.source_depth (at most 500)",
-    ),
-    "nested between others": (
-        '{"a": ' + "[[0]," * 70 + "1" + "]" * 70 + "}",
-        "nested more deeply than limits.source_depth. Fix: raise limits.source_depth (at most 500)",
-    ),
-    "nested beyond a parser": (
-        '{"a": ' + "[" * 200_000 + "]" * 200_000 + "}",
-        "levels deep. Fix: raise limits.source_depth (at most 500)",
-    ),
+    "nested": ('{"a": ' + "[" * 70 + "]" * 70 + "}", "nested more deeply than limits.source_depth. Fix: raise limits.source_depth (at most 500)"),
+    "nested between others": ('{"a": ' + "[[0]," * 70 + "1" + "]" * 70 + "}", "nested more deeply than limits.source_depth. Fix: raise limits.source_depth (at most 500)"),
+    "nested beyond a parser": ('{"a": ' + "[" * 200_000 + "]" * 200_000 + "}", "levels deep. Fix: raise limits.source_depth (at most 500)"),
     "NUL": ('{"a": "\0"}', "expected a JSON record, but parsing failed"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ODD_SOURCES)

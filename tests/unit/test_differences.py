@@ -223,8 +223,7 @@ def compare_by_graders(folder: Path, task: str, grades_of: Mapping[str, list[Gra
     benchmark = "mrbench" if task == "mistake_remediation" else "mathtutorbench"
     names = [f"i{number}" for number in range(items)]
     write_records(
-        folder / f"{task}.jsonl",
-        [Item(id=name, task=task, cluster=name, vars={}, reference={}) for name in names],
+        folder / f"{task}.jsonl", [Item(id=name, task=task, cluster=name, vars={}, reference={}) for name in names]
     )
     tutors, files = [], []
     for tutor, tutor_grades in grades_of.items():

@@ -136,15 +136,7 @@ def test_a_digest_changes_by_what_can_change_a_result_and_by_nothing_else(
     assert (digest_of(**{module: text.replace(old, new)}) != digest_of()) == changes
 
 
-MODULES = {
-    "",
-    "tools",
-    "deep",
-    "deep.below",
-    "benchmarks.mrbench.stage",
-    "benchmarks.kmpbench.stage",
-    "core.plugins",
-}
+MODULES = {"", "tools", "deep", "deep.below", "benchmarks.mrbench.stage", "benchmarks.kmpbench.stage", "core.plugins"}
 IMPORTS = """
 import os
 from json import dumps
@@ -177,9 +169,7 @@ USES: dict[str, tuple[str, str, set[tuple[str, str]]]] = {
     "a late import": ("def x():\n    from maieutic.deep.below import late\n    return late", "x", {("deep.below", "late")}),
     "a late import of a module": ("def x():\n    from maieutic import deep\n    return deep.a", "x", {("deep", "a")}),
     "a late import in another function": ("def y():\n    from maieutic.deep import late\ndef x():\n    return late", "x", set()),
-    "objects of plug-ins": ("x = plugin_objects('stage', 'PLAN')", "x", {
-        ("core.plugins", "plugin_objects"), ("benchmarks.mrbench.stage", "PLAN"), ("benchmarks.kmpbench.stage", "PLAN"),
-    }),
+    "objects of plug-ins": ("x = plugin_objects('stage', 'PLAN')", "x", {("core.plugins", "plugin_objects"), ("benchmarks.mrbench.stage", "PLAN"), ("benchmarks.kmpbench.stage", "PLAN")}),
     "merged tables of plug-ins": ("x = merged_plugin_tables('stage', 'PLAN')", "x", {
         ("core.plugins", "merged_plugin_tables"), ("benchmarks.mrbench.stage", "PLAN"), ("benchmarks.kmpbench.stage", "PLAN"),
     }),

@@ -169,14 +169,10 @@ def test_replies_that_go_on_as_another_speaker_are_counted(tmp_path: Path) -> No
         ("Final answer: 3 to 5 days", "no statement: a range", False),
         ("I would think about the price first.", "no number", False),
         ("So Jeff gets $80 and Brad gets $20.", "ambiguous number: several numbers", True),
-        (
-            "Das sind 2 * 30 = 60 Meilen am Tag.\nEndgültige Antwort: 31.800",
-            "thousands: a point that may separate thousands",
-            True,
-        ),
+        ("Das sind 2 * 30 = 60 Meilen am Tag.\nEndgültige Antwort: 31.800", "thousands: a point that may separate thousands", True),
         ("\\boxed{x + y}", "unknown kind: no number in the box", True),
     ],
-)
+)  # fmt: skip
 def test_what_the_parser_did_not_understand_is_told_apart(text: str, why: str, doubt: bool) -> None:
     item = Item(id="i", task="t", cluster="c", vars={"question": "q"}, reference={"answer": "4"})
     [reading] = grade_answer(item, text, "robust")

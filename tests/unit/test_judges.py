@@ -190,12 +190,7 @@ def judge(
     concurrency: int = 8,
 ) -> list[Judgement]:
     model = HostedModel(
-        engine="hosted",
-        model="m",
-        base_url=f"{address}/v1",
-        structured=structured,
-        concurrency=concurrency,
-        attempts=2,
+        engine="hosted", model="m", base_url=f"{address}/v1", structured=structured, concurrency=concurrency, attempts=2
     )
     settings = JudgeSettings("judge", JudgeModel(engine="judge", model="m", rubrics=["r"]), model, 1)
     run_judge(settings, work, JobFiles(None, folder / "journal.jsonl", folder / "server.log"), folder / name)

@@ -309,13 +309,9 @@ def test_a_rubric_may_have_its_own_guideline(
     ("names", "options", "message"),
     [
         (None, {"doubled": -1}, "--doubled: expected a number of dialogues, found -1"),
-        (
-            ["ann"],
-            {"doubled": 3},
-            r"no reply has several annotators, since --overlap is 1\. Fix: name a second annotator",
-        ),
+        (["ann"], {"doubled": 3}, r"no reply has several annotators, since --overlap is 1\. Fix: name a second annotator"),
     ],
-)
+)  # fmt: skip
 def test_impossible_doubling_is_refused(
     names: list[str] | None, options: dict[str, Any], message: str, run_folder: Path, tmp_path: Path
 ) -> None:

@@ -58,9 +58,7 @@ ORACLES: dict[str, Callable[[list[GradedItem]], float]] = {
     "precision": lambda items: sklearn.precision_score(*labels(items), zero_division=0),
     "recall": lambda items: sklearn.recall_score(*labels(items), zero_division=0),
     "micro_f1": averaged("micro"),
-    "macro_f1": lambda items: sklearn.f1_score(
-        *labels(items), labels=sorted({item.gold for item in items}), average="macro", zero_division=0
-    ),
+    "macro_f1": lambda items: sklearn.f1_score(*labels(items), labels=sorted({item.gold for item in items}), average="macro", zero_division=0),
     "weighted_f1": averaged("weighted"),
     "match": lambda items: sklearn.accuracy_score([True] * len(items), [item.correct for item in items]),
     "mean": lambda items: float(np.mean([item.value for item in items])),
@@ -68,7 +66,7 @@ ORACLES: dict[str, Callable[[list[GradedItem]], float]] = {
     "mean_rating": lambda items: float(np.mean([item.value for item in items])),
     "bleu": lambda items: float(np.mean([item.value for item in items])),
     "mcc": lambda items: sklearn.matthews_corrcoef(*labels(items)),
-}
+}  # fmt: skip
 
 OF_PARTS = {"reason_accuracy", "mr_score", "kmp_overall", "kmp_principles"}  # see test_kmpbench.py
 

@@ -73,9 +73,7 @@ def test_a_run_without_files_of_its_user_reads_none() -> None:
     ("tasks", "lines"),
     [
         (["mrbench"], []),
-        (["mathtutorbench/problem_solving"], [
-            "models.j.rubrics: this judge grades no task of the run: it has mrbench_taxonomy, and no task is graded by a judge"
-        ]),
+        (["mathtutorbench/problem_solving"], ["models.j.rubrics: this judge grades no task of the run: it has mrbench_taxonomy, and no task is graded by a judge"]),
     ],
 )  # fmt: skip
 def test_a_judge_that_grades_no_task_is_named(tmp_path: Path, tasks: list[str], lines: list[str]) -> None:

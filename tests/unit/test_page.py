@@ -73,17 +73,11 @@ CHARTS = {
     "values": lambda: figures.value_chart({f"t{n}": random.normal(size=ITEMS) for n in range(12)}, "BLEU"),
     "one value": lambda: figures.value_chart({"t": [0.5]}, "BLEU"),
     "constant values": lambda: figures.value_chart({"t": [0.0] * ITEMS}, "BLEU"),
-    "densities": lambda: figures.density_chart(
-        {(f"m{n}", teacher): random.normal(size=ITEMS) for n in range(10) for teacher in ("expert", "novice")}
-    ),
+    "densities": lambda: figures.density_chart({(f"m{n}", teacher): random.normal(size=ITEMS) for n in range(10) for teacher in ("expert", "novice")}),
     "a density of one score": lambda: figures.density_chart({("m", "expert"): [1.0], ("m", "novice"): []}),
-    "a training curve": lambda: figures.line_chart(
-        {key: [(float(step), 1 / (1 + step)) for step in range(ITEMS)] for key in ("loss", "accuracy")}
-    ),
-    "a short training curve": lambda: figures.line_chart(
-        {"loss": [(1.0, 0.5), (2.0, 0.4), (3.0, 0.3)], "accuracy": []}
-    ),
-}
+    "a training curve": lambda: figures.line_chart({key: [(float(step), 1 / (1 + step)) for step in range(ITEMS)] for key in ("loss", "accuracy")}),
+    "a short training curve": lambda: figures.line_chart({"loss": [(1.0, 0.5), (2.0, 0.4), (3.0, 0.3)], "accuracy": []}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHARTS)
@@ -161,16 +155,11 @@ BOLD: list[tuple[str, list[ReportedScore], dict[str, Ranks], str | None]] = [
     ("at its floor", [reported_score("a", 0.48, floor=0.48)], {}, None),
     ("an interval that reaches the floor", [reported_score("a", 0.49, floor=0.48)], {}, None),
     ("no interval", [reported_score("a", 0.9, low=None, high=None), reported_score("b", 0.1)], BETTER, None),
-    (
-        "12 of 50 readable",
-        [reported_score("a", 0.33, n=50, unreadable=38), reported_score("b", 0.0, n=50)],
-        BETTER,
-        None,
-    ),
+    ("12 of 50 readable", [reported_score("a", 0.33, n=50, unreadable=38), reported_score("b", 0.0, n=50)], BETTER, None),
     ("10 of 100 judged", [reported_score("a", 0.9, n=10, missing=90), reported_score("b", 0.1)], BETTER, None),
     ("80 of 100 readable", [reported_score("a", 0.8, unreadable=20), reported_score("b", 0.1)], BETTER, "a"),
     ("no value", [reported_score("a", None), reported_score("b", None)], {}, None),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("why", "scores", "task_ranks", "bold"), BOLD, ids=[case[0] for case in BOLD])

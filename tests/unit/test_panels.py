@@ -11,11 +11,7 @@ from maieutic.config import rubrics
 from maieutic.config.rubrics import read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Verdict, read_records, write_records
-from maieutic.judges.panels import (
-    CombineVerdicts,
-    combine_verdicts,
-    combine_votes,
-)
+from maieutic.judges.panels import CombineVerdicts, combine_verdicts, combine_votes
 from maieutic.run_plan import plan_of
 from rule_inputs import inputs_of
 from shipped import registries
@@ -110,51 +106,26 @@ def plan_with(panel: dict[str, Any], judges: list[str], **members: dict[str, Any
     [
         ({"judges": ["one"]}, ["one", "panel"], {}, "expected a panel of two or more different 'judges'"),
         ({"judges": ["one", "one"]}, ["one", "panel"], {}, "two or more different 'judges'"),
-        (
-            {"judges": ["one", "two"], "model": "judge-model"},
-            ["panel"],
-            {},
-            "expected exactly one of 'model', 'judges' (a panel) and 'words: true'",
-        ),
-        (
-            {"judges": ["one", "two"], "max_tokens": 3},
-            ["panel"],
-            {},
-            "a panel sends no requests: set 'max_tokens' in the entries of its judges",
-        ),
+        ({"judges": ["one", "two"], "model": "judge-model"}, ["panel"], {}, "expected exactly one of 'model', 'judges' (a panel) and 'words: true'"),
+        ({"judges": ["one", "two"], "max_tokens": 3}, ["panel"], {}, "a panel sends no requests: set 'max_tokens' in the entries of its judges"),
         ({"judges": ["one", "two"]}, ["panel", "one"], {}, "models.panel.judges[1]: two is not a judge of this run"),
-        (
-            {"judges": ["one", "twoo"]},
-            ["panel", "one"],
-            {},
-            "models.panel.judges[1]: 'twoo' is not in config/models.yaml. Fix: did you mean 'two'?",
-        ),
+        ({"judges": ["one", "twoo"]}, ["panel", "one"], {}, "models.panel.judges[1]: 'twoo' is not in config/models.yaml. Fix: did you mean 'two'?"),
         (
             {"judges": ["one", "inner"]},
             ["panel", "one", "two", "inner"],
             {"inner": {"engine": "judge", "judges": ["one", "two"]}},
             "models.panel.judges[1]: expected a single judge, found the panel inner",
         ),
-        (
-            {"judges": ["one", "echo"]},
-            ["panel", "one"],
-            {},
-            "models.panel.judges[1]: expected a judge, found 'echo' with engine baseline",
-        ),
+        ({"judges": ["one", "echo"]}, ["panel", "one"], {}, "models.panel.judges[1]: expected a judge, found 'echo' with engine baseline"),
         (
             {"judges": ["one", "two"]},
             ["panel", "one", "two"],
             {"two": {**JUDGE, "rubrics": ["mrbench_critic"], "pairs": []}},
             "models.panel.judges: the panel's judges share no rubric (one: mrbench_taxonomy, pairs_simple; two: mrbench_critic)",
         ),
-        (
-            {"judges": ["one", "two"]},
-            ["panel", "one", "two"],
-            {"two": {**JUDGE, "rubrics": ["mrbench_critic", "mrbench_taxonomy"]}},
-            "models.two.rubrics",
-        ),
+        ({"judges": ["one", "two"]}, ["panel", "one", "two"], {"two": {**JUDGE, "rubrics": ["mrbench_critic", "mrbench_taxonomy"]}}, "models.two.rubrics"),
     ],
-)
+)  # fmt: skip
 def test_invalid_panels_are_refused(
     panel: dict[str, Any], judges: list[str], members: dict[str, Any], message: str
 ) -> None:

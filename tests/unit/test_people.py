@@ -391,13 +391,8 @@ UNUSABLE_SAMPLES: dict[str, dict[str, Any]] = {
     "a label without a probability": {"designs": [None, *[(0.1, "s: t, m", 300)] * 29]},
     "divided annotators": {"divided": ["i"] * 9},
     "too many unparsed verdicts": {"lost": ["i"] * 60},
-    "too few labels": {
-        "people": [1.0] * 9,
-        "judge": [1.0] * 9,
-        "labels": [1.0] * 9,
-        "designs": [(0.1, "s: t, m", 300)] * 9,
-    },
-}
+    "too few labels": {"people": [1.0] * 9, "judge": [1.0] * 9, "labels": [1.0] * 9, "designs": [(0.1, "s: t, m", 300)] * 9},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("change", UNUSABLE_SAMPLES.values(), ids=UNUSABLE_SAMPLES)

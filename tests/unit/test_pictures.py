@@ -100,10 +100,7 @@ def fetch_beside(entry: Dataset, source: Path, folder: Path, out: Path) -> None:
     """Fetch the pictures of a published file in `folder` into the sub-folder `store`."""
     published = entry.published.model_copy(update={"path": Path(entry.published.path).name})
     job = FetchPictures(
-        name="x",
-        dataset=entry.model_copy(update={"published": published}),
-        edition="published",
-        data_dir=folder,
+        name="x", dataset=entry.model_copy(update={"published": published}), edition="published", data_dir=folder
     )
     fetch_pictures(job=job, source=source, demo_dir=DEMO, store=folder / "store", out=out)
 

@@ -39,17 +39,7 @@ from maieutic.run_plan import plan_of
 from maieutic.scores import stage as scores_stage
 from maieutic.validation import stage as validation_stage
 from rule_inputs import input_sections, input_sources, inputs_of
-from run_configs import (
-    HOSTED,
-    RUNS,
-    check_config,
-    demo,
-    job_functions,
-    many_judges,
-    our_own,
-    places,
-    rule_bodies,
-)
+from run_configs import HOSTED, RUNS, check_config, demo, job_functions, many_judges, our_own, places, rule_bodies
 from shipped import shipped
 
 
@@ -509,17 +499,14 @@ def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None,
             "{rubrics}/mrbench_taxonomy.yaml: when: 'x' is not in the list of conditions for rubrics. Fix: choose one of "
             "{conditions}",
         ),
-        (
-            {"rubrics": ["mrbench_taxonomy", "mrbench_taxonomy"]},
-            "models.j: mrbench_taxonomy is listed twice. Fix: list it once",
-        ),
+        ({"rubrics": ["mrbench_taxonomy", "mrbench_taxonomy"]}, "models.j: mrbench_taxonomy is listed twice. Fix: list it once"),
         (
             {"rubric": "pairs_simple", "changed": {"both_orders": False}, "pairs": ["pairs_simple"]},
             "{pairs}/pairs_simple.yaml: showing pairs in only one order allows position bias. "
             "Fix: set both_orders: true",
         ),
     ],
-)
+)  # fmt: skip
 def test_a_judges_cards_are_checked_by_name(keys: dict[str, Any], line: str) -> None:
     with_judge(pairs=["pairs_simple"])
     folders = {
@@ -605,18 +592,9 @@ def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
             {"config": {"preferences": {"own": pairs_entry(), "mathdial": pairs_entry()}}},
             "preferences.mathdial: mathdial is the name of a source of training pairs. Fix: choose another name",
         ),
-        (
-            {"config": {"preferences": {"own": pairs_entry("gone.jsonl")}}},
-            "preferences.own.file: gone.jsonl does not exist. Fix: correct the path, or remove the key",
-        ),
-        (
-            {"config": {"preferences": {"own": pairs_entry()}}, "run": {"preferences": ["own", "x"]}},
-            "run.preferences[1]: 'x' is not in the sets of preferences. Fix: choose one of own",
-        ),
-        (
-            {"config": {"preferences": {"own": pairs_entry()}}, "run": {"preferences": ["own", "own"]}},
-            "run.preferences[1]: own is listed twice. Fix: list it once",
-        ),
+        ({"config": {"preferences": {"own": pairs_entry("gone.jsonl")}}}, "preferences.own.file: gone.jsonl does not exist. Fix: correct the path, or remove the key"),
+        ({"config": {"preferences": {"own": pairs_entry()}}, "run": {"preferences": ["own", "x"]}}, "run.preferences[1]: 'x' is not in the sets of preferences. Fix: choose one of own"),
+        ({"config": {"preferences": {"own": pairs_entry()}}, "run": {"preferences": ["own", "own"]}}, "run.preferences[1]: own is listed twice. Fix: list it once"),
         (
             {"preferences": [], "reward_models": ["r"]},
             "run.preferences: there are no pairs to validate reward models and classifiers on. Fix: list at "
@@ -627,12 +605,9 @@ def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
             "run.preferences: there are no pairs to validate reward models and classifiers on. Fix: list at "
             "least one set from `preferences`, or remove this key",
         ),
-        (
-            {"pair_datasets": lambda name: ["a", "b"]},
-            "preferences.s.datasets: 'b' is not in the registry. Fix: choose one of a",
-        ),
+        ({"pair_datasets": lambda name: ["a", "b"]}, "preferences.s.datasets: 'b' is not in the registry. Fix: choose one of a"),
     ],
-)
+)  # fmt: skip
 def test_sets_of_pairs_exist_and_are_named_once(keys: dict[str, Any], line: str, tmp_path: Path) -> None:
     file = tmp_path / "pairs.jsonl"
     file.touch()
@@ -701,10 +676,7 @@ def test_two_rubrics_of_a_task_have_one_scale_a_criterion(plan: RulePlan, monkey
     ("name", "line"),
     [
         ("demo-judg", "'demo-judg' is not in config/models.yaml. Fix: did you mean 'demo-judge'?"),
-        (
-            "demo-judge",
-            "demo-judge is a judge, but budgets apply to models. Fix: set run.budget.models.smollm2-135m",
-        ),
+        ("demo-judge", "demo-judge is a judge, but budgets apply to models. Fix: set run.budget.models.smollm2-135m"),
         ("mrbench-word-lists", "mrbench-word-lists is a judge without a model. Fix: remove this key"),
     ],
 )
@@ -716,11 +688,7 @@ def test_a_budget_names_models_that_receive_requests(name: str, line: str) -> No
 
 @pytest.mark.parametrize(
     "keys",
-    [
-        {"tutors": ["m"]},
-        {"judges": ["j"]},
-        {"taggers": ["j"], "judges": ["served"], "tasks": ["tutorbench/text"]},
-    ],
+    [{"tutors": ["m"]}, {"judges": ["j"]}, {"taggers": ["j"], "judges": ["served"], "tasks": ["tutorbench/text"]}],
 )
 def test_a_budget_in_usd_needs_the_price_of_each_called_model(keys: dict[str, list[str]]) -> None:
     served = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["tutorbench"]}
@@ -758,17 +726,10 @@ def test_labels_by_people_are_of_criteria_and_no_larger_than_the_limits(tmp_path
 @pytest.mark.parametrize(
     ("run", "line"),
     [
-        (
-            {"judges": []},
-            "human labels correct a judge's scores, but run.judges is empty. Fix: add a judge to run.judges, "
-            "or remove this key",
-        ),
-        (
-            {"tasks": ["mathtutorbench/problem_solving"]},
-            "no selected task is graded by a judge. Fix: add mrbench to run.tasks, or remove this key",
-        ),
+        ({"judges": []}, "human labels correct a judge's scores, but run.judges is empty. Fix: add a judge to run.judges, or remove this key"),
+        ({"tasks": ["mathtutorbench/problem_solving"]}, "no selected task is graded by a judge. Fix: add mrbench to run.tasks, or remove this key"),
     ],
-)
+)  # fmt: skip
 def test_labels_by_people_need_a_judge_and_a_judged_task(run: dict[str, Any], line: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as fault:
         judged_run(tmp_path / "people.csv", **run)

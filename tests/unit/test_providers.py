@@ -201,11 +201,7 @@ SILENT_CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "cut prompt": ({}, {"prompt_tokens": 512}, "a prompt of 900 words was read as 512 tokens, so it was cut"),
     "whole prompt": ({}, {"prompt_tokens": 1030}, None),
     "cached tokens not counted": ({}, {"prompt_tokens": 20}, None),
-    "another model": (
-        {"model": "llama-3.1-8b-instant"},
-        {},
-        "llama-3.1-8b-instant answers requests for m: set model",
-    ),
+    "another model": ({"model": "llama-3.1-8b-instant"}, {}, "llama-3.1-8b-instant answers requests for m: set model"),
     "dated snapshot": ({"model": "m-2024-08-06"}, {}, None),
     "tag": ({"model": "m:latest"}, {}, None),
     "folder": ({"model": "org/m"}, {}, None),

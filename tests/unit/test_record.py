@@ -558,13 +558,10 @@ def test_scores_of_fewer_items_are_not_taken_for_a_runs_own() -> None:
 @pytest.mark.parametrize(
     ("readers", "line"),
     [
-        (
-            {"step": 99},
-            f"parser step: version {GRADERS['step'].version} -> 99, so the same reply may get a different grade",
-        ),
+        ({"step": 99}, f"parser step: version {GRADERS['step'].version} -> 99, so the same reply may get a different grade"),
         ({}, "parsers: versions not recorded in the second run, so grades may differ"),
     ],
-)
+)  # fmt: skip
 def test_other_versions_of_parsers_are_reported(
     readers: dict[str, int], line: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

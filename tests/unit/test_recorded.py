@@ -114,12 +114,7 @@ def dialogues(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def read_form(folder: Path, items: list[Path], file: Path, speaker: str, tasks: list[str]) -> list[Reply]:
     job = ReadReplies(
-        tutor="ours",
-        benchmark="mrbench",
-        tasks=tasks,
-        protocol="released",
-        form="mrbench",
-        speaker=speaker,
+        tutor="ours", benchmark="mrbench", tasks=tasks, protocol="released", form="mrbench", speaker=speaker
     )
     read_replies(
         job=job, file=[file], items=items, sources=[], out=folder / "out.jsonl", prompts=folder / "prompts.jsonl"
@@ -151,18 +146,12 @@ def test_a_benchmarks_released_file_contains_several_tutors_replies(
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        (
-            {"file": "x.json", "form": "mrbench"},
-            r"models\.ours\.speaker: a file of the form mrbench contains replies by several tutors",
-        ),
+        ({"file": "x.json", "form": "mrbench"}, r"models\.ours\.speaker: a file of the form mrbench contains replies by several tutors"),
         ({"file": "x.jsonl", "speaker": "Expert"}, "speaker needs form"),
         ({"file": ["x.jsonl", "y.txt"]}, "y.txt"),
-        (
-            {"file": "x.json", "form": "mrbnch", "speaker": "Expert"},
-            r"models\.ours\.form: 'mrbnch' .*did you mean 'mrbench'",
-        ),
+        ({"file": "x.json", "form": "mrbnch", "speaker": "Expert"}, r"models\.ours\.form: 'mrbnch' .*did you mean 'mrbench'"),
     ],
-)
+)  # fmt: skip
 def test_a_form_is_checked_before_any_work(entry: dict[str, str], problem: str) -> None:
     raw = shipped()
     raw["models"]["ours"] = {"engine": "recorded", **entry}
@@ -272,21 +261,10 @@ FOREIGN_FORMATS: dict[str, list[dict[str, Any]]] = {
             {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "said"}]}]}}},
     ],
-    "harness samples": [
-        {"doc_id": 0, "doc": {"question": "?"}, "target": "2", "arguments": [[PROMPT, {"until": ["\n"]}]], "resps": [["said"]],
-         "filtered_resps": ["said"]},
-    ],
-    "harness samples, newer": [
-        {"doc_id": 0, "doc": {}, "arguments": {"gen_args_0": {"arg_0": PROMPT, "arg_1": {}}}, "resps": [["said"]]},
-    ],
-    "harness samples, chat": [
-        {"doc_id": 0, "doc": {}, "arguments": {"gen_args_0": {"arg_0": json.dumps([{"role": "user", "content": PROMPT}])}},
-         "resps": [["said"]]},
-    ],
-    "messages": [
-        {"messages": [{"role": "system", "content": "You are a tutor."}, {"role": "user", "content": PROMPT},
-                      {"role": "assistant", "content": "said"}]},
-    ],
+    "harness samples": [{"doc_id": 0, "doc": {"question": "?"}, "target": "2", "arguments": [[PROMPT, {"until": ["\n"]}]], "resps": [["said"]], "filtered_resps": ["said"]}],
+    "harness samples, newer": [{"doc_id": 0, "doc": {}, "arguments": {"gen_args_0": {"arg_0": PROMPT, "arg_1": {}}}, "resps": [["said"]]}],
+    "harness samples, chat": [{"doc_id": 0, "doc": {}, "arguments": {"gen_args_0": {"arg_0": json.dumps([{"role": "user", "content": PROMPT}])}}, "resps": [["said"]]}],
+    "messages": [{"messages": [{"role": "system", "content": "You are a tutor."}, {"role": "user", "content": PROMPT}, {"role": "assistant", "content": "said"}]}],
     "OpenAI batch with a text format": [
         {"custom_id": "problem_solving-1", "response": {"status_code": 200, "body": {"text": {"format": {"type": "text"}}, "output": [
             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "said"}]}]}}},
@@ -352,14 +330,11 @@ def test_a_log_of_inspect_is_read_without_its_library(tmp_path: Path, items: lis
 
 WITHOUT_TEXT = {  # records without a known text are refused, never read as an empty reply
     "object": {"id": "problem_solving-1", "reply": {"answer": "Hi"}},
-    "batch of another provider": {
-        "custom_id": "problem_solving-1",
-        "response": {"body": {"candidates": [{"content": "Hi"}]}},
-    },
+    "batch of another provider": {"custom_id": "problem_solving-1", "response": {"body": {"candidates": [{"content": "Hi"}]}}},
     "likelihoods": {"doc_id": 0, "doc": {}, "arguments": [["?", " yes"]], "resps": [[["-1.25", "False"]]]},
     "response is a word": {"custom_id": "problem_solving-1", "response": "words"},
     "choices are words": {"id": "problem_solving-1", "reply": {"choices": ["abc"]}},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WITHOUT_TEXT)
@@ -391,13 +366,9 @@ def test_a_foreign_id_of_an_item_outside_the_sample_is_accepted(tmp_path: Path) 
 
 UNREADABLE_FILES = {
     "not an archive": ("x.eval", b"not a zip", "the Inspect archive cannot be read"),
-    "another object": (
-        "x.json",
-        b'{"results": {}}',
-        "expected a list of replies or a log of Inspect, found an object with the keys: results",
-    ),
+    "another object": ("x.json", b'{"results": {}}', "expected a list of replies or a log of Inspect, found an object with the keys: results"),
     "truncated JSON": ("x.json", b'{"results": ', "the file is not valid JSON: "),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNREADABLE_FILES)

@@ -117,11 +117,7 @@ def test_win_rate_clean_subset_and_missing() -> None:
 
 def test_the_second_clean_subset_leaves_out_known_problems_too() -> None:
     items = [make_item(str(number)) for number in range(3)]
-    flags = [
-        (True, True),
-        (False, True),
-        (False, False),
-    ]  # human reply, problem in the training data
+    flags = [(True, True), (False, True), (False, False)]  # human reply, problem in the training data
     grades = [
         grade
         for item, (leaked, known) in zip(items, flags, strict=True)

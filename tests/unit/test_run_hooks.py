@@ -485,8 +485,7 @@ def test_a_run_of_another_checkout_on_the_same_results_is_refused(
         assert holder.stdout and holder.stdout.readline() == "held\n"
         monkeypatch.chdir(checkout)
         with pytest.raises(
-            UserError,
-            match=rf"{shared}: another run uses these results \(host .* pid {holder.pid}, in {other}\)",
+            UserError, match=rf"{shared}: another run uses these results \(host .* pid {holder.pid}, in {other}\)"
         ):
             results_lock.lock_results()
         monkeypatch.chdir(other)

@@ -69,9 +69,7 @@ LINES: dict[str, tuple[list[NewRequests], str]] = {
     "in the run file's order": (FEW, "model-0 5, model-1 6"),
     "jobs of one tutor are added": ([*FEW, requests_of("model-0", 7)], "model-0 12, model-1 6"),
     "a number that is estimated": ([*FEW, requests_of("model-0", 7, exact=False)], "model-0 about 12, model-1 6"),
-    "an estimate that answers on file may settle": (
-        [requests_of("model-0", 7, exact=False)._replace(answered=True), requests_of("model-0", 5)], "model-0 at most about 12",
-    ),
+    "an estimate that answers on file may settle": ([requests_of("model-0", 7, exact=False)._replace(answered=True), requests_of("model-0", 5)], "model-0 at most about 12"),
     "an estimate of zero": ([requests_of("model-0", 0, exact=False)], "none, all answers are on file"),
     "an unknown number beside a known one": ([*FEW, requests_of("model-0", None)], "model-0 5 or more, model-1 6"),
     "an unknown number alone": ([requests_of("model-0", None)], "model-0 0 or more"),
@@ -105,10 +103,7 @@ def test_requests_of_checks_and_costs_of_thinking_are_listed_separately() -> Non
         ({"usd": 1.99}, "run.budget.usd (1.99; needed: about 2.00)"),
         ({"requests": 74}, "run.budget.requests (74; needed: about 75)"),
         ({"models": {"far": {"requests": 4}, "near": {"requests": 70}}}, "run.budget.models.far.requests (4; needed: about 5)"),
-        (
-            {"requests": 74, "tokens": 10},
-            "run.budget.requests (74; needed: about 75), run.budget.tokens (10; needed: about 1,500,000)",
-        ),
+        ({"requests": 74, "tokens": 10}, "run.budget.requests (74; needed: about 75), run.budget.tokens (10; needed: about 1,500,000)"),
     ],
 )  # fmt: skip
 def test_a_dry_run_names_the_limits_at_which_the_run_will_stop(budget: dict[str, Any], expected: str | None) -> None:
@@ -175,13 +170,10 @@ LOGS = {
     "the last line of a log without an error": ("a\n b \n\n  \n", "b"),
     "an empty log": ("\n \n", "the log is empty"),
     "a long cause is cut": ("12:00:00 ERROR " + "x" * 1000, "x" * MOST_CAUSE_CHARS),
-    "a fix is kept whole": (
-        "12:00:00 ERROR " + "x" * 1000 + ". Fix: do it",
-        "x" * (MOST_CAUSE_CHARS - 15) + " ... Fix: do it",
-    ),
+    "a fix is kept whole": ("12:00:00 ERROR " + "x" * 1000 + ". Fix: do it", "x" * (MOST_CAUSE_CHARS - 15) + " ... Fix: do it"),
     "a long fix is cut": ("12:00:00 ERROR x. Fix: " + "y" * 1000, "x. Fix: " + "y" * (MOST_CAUSE_CHARS - 8)),
     "ERROR within another word": ("TERRORS\nsaid ERRORS\n", "said ERRORS"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "cause"), LOGS.values(), ids=LOGS)
@@ -371,11 +363,8 @@ ENDPOINTS: dict[str, tuple[int, str | None]] = {
     "busy": (503, None),
     "a redirect": (302, None),
     "an unknown key": (401, "models.far.key_env: {address} refuses the key (401). Fix: set FAR_KEY to a valid key"),
-    "a key without permission": (
-        403,
-        "models.far.key_env: {address} refuses the key (403). Fix: set FAR_KEY to a valid key",
-    ),
-}
+    "a key without permission": (403, "models.far.key_env: {address} refuses the key (403). Fix: set FAR_KEY to a valid key"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("status", "message"), ENDPOINTS.values(), ids=ENDPOINTS)

@@ -37,18 +37,12 @@ REFUSED = {
     "duplicate key": ("run:\n  seed: 1\n  seed: 2", "line 3: duplicate key 'seed', first on line 2"),
     "nested": ("[" * 100 + "]" * 100, "nested more than 64 levels deep"),
     "nested beyond a parser's stack": ("[ " * 100_000, "nested more than 64 levels deep"),
-    "nested after closed lists": (
-        "[" * 40 + "[], " * 30 + "[" * 40 + "]" * 80,
-        "nested more than 64 levels deep",
-    ),
+    "nested after closed lists": ("[" * 40 + "[], " * 30 + "[" * 40 + "]" * 80, "nested more than 64 levels deep"),
     "nested blocks": ("\n".join(" " * n + "a:" for n in range(80)), "nested more than 64 levels deep"),
-    "nested by aliases": (
-        "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 200)),
-        "nested more than 64 levels deep after resolving aliases",
-    ),
+    "nested by aliases": ("a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 200)), "nested more than 64 levels deep after resolving aliases"),
     "expressions": ("__use_yte__: true\nx: ?1 + 1", "line 1: __use_yte__ would execute expressions in the file"),
     "NUL": ("a: b\0c", "invalid YAML: unacceptable character"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -78,10 +78,7 @@ LOGS: dict[str, tuple[str | None, str, str]] = {
         "set max_model_len: 2400",
     ),
     # https://github.com/vllm-project/vllm/issues/16749
-    "out of memory": (
-        f"{CORE}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n{FAILED}",
-        "torch.OutOfMemoryError: CUDA out of memory.", USE_LESS_MEMORY,
-    ),
+    "out of memory": (f"{CORE}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n{FAILED}", "torch.OutOfMemoryError: CUDA out of memory.", USE_LESS_MEMORY),
     # https://github.com/odysseus-dev/odysseus/issues/191
     "unsupported quantization": (
         "(APIServer pid=1068) pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
@@ -97,9 +94,7 @@ LOGS: dict[str, tuple[str | None, str, str]] = {
         f"returned non-zero exit status 1.\n(EngineCore_0 pid=1) ERROR 08-19 13:12:57 [core.py:708] \n{FAILED}",
         "subprocess.CalledProcessError: Command '['ninja']' returned", READ_LOG,
     ),
-    "error of an earlier start": (
-        f"{START_MARK}m ==\nValueError: old\n{START_MARK}m ==\nKeyError: 'new'\n", "KeyError: 'new'", READ_LOG
-    ),
+    "error of an earlier start": (f"{START_MARK}m ==\nValueError: old\n{START_MARK}m ==\nKeyError: 'new'\n", "KeyError: 'new'", READ_LOG),
     "consequential error only": (FAILED, "RuntimeError: Engine core initialization failed.", READ_LOG),
 }  # fmt: skip
 

@@ -189,28 +189,16 @@ BAD = [
 
 GOOD = {
     "keys that left, with their default": ("report", {"margin": 0.1}),
-    "reasoning parser": (
-        "models/m",
-        {**VLLM, "engine_args": ["--reasoning-parser", "qwen3", "--chat-template", "/x/plugins/t.jinja"]},
-    ),
-    "executor": (
-        "models/m",
-        {**VLLM, "runtime_args": ["--distributed-executor-backend", "mp", "--tool-call-parser=hermes"]},
-    ),
-    "engine settings": (
-        "models/m",
-        {**VLLM, "environment": {"VLLM_ATTENTION_BACKEND": "FLASH_ATTN", "NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "2"}},
-    ),
+    "reasoning parser": ("models/m", {**VLLM, "engine_args": ["--reasoning-parser", "qwen3", "--chat-template", "/x/plugins/t.jinja"]}),
+    "executor": ("models/m", {**VLLM, "runtime_args": ["--distributed-executor-backend", "mp", "--tool-call-parser=hermes"]}),
+    "engine settings": ("models/m", {**VLLM, "environment": {"VLLM_ATTENTION_BACKEND": "FLASH_ATTN", "NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "2"}}),
     "reviewed arguments": ("models/m", {**VLLM, "reviewed_args": ["--middleware", "site.Metrics"]}),
     "key of a prompt's cache": ("models/m", {**HOSTED, "extra_body": {"prompt_cache_key": "maieutic"}}),
-    "secret-like words of a schema": (
-        "models/m",
-        {**HOSTED, "extra_body": {"response_format": {"json_schema": {"properties": {"token": {}}}}}},
-    ),
+    "secret-like words of a schema": ("models/m", {**HOSTED, "extra_body": {"response_format": {"json_schema": {"properties": {"token": {}}}}}}),
     "Slovak names": ("models/m", {**HOSTED, "label": "data/sk-education-dialogues-2024 sk-tinyllama-instruct"}),
     "key of a cloud's model": ("models/m", {**HOSTED, "key_env": "AZURE_OPENAI_API_KEY"}),
     "a user's port": ("models/m", {**HOSTED, "base_url": "http://localhost:8000/v1"}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GOOD)

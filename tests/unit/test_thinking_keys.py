@@ -27,15 +27,11 @@ REQUEST_FIELDS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("anthropic", {"thinking": False}, {"thinking": {"type": "disabled"}}),
     ("anthropic", {"thinking": True}, {"thinking": {"type": "adaptive"}}),
     ("anthropic", {"thinking": "max"}, {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}}),
-    (
-        "other",
-        {"thinking": False, "thinking_as": "chat_template"},
-        {"chat_template_kwargs": {"enable_thinking": False}},
-    ),
+    ("other", {"thinking": False, "thinking_as": "chat_template"}, {"chat_template_kwargs": {"enable_thinking": False}}),
     ("other", {"thinking": "low", "thinking_as": "reasoning_effort"}, {"reasoning_effort": "low"}),
     ("openai", {"thinking": "low", "extra_body": {"reasoning_effort": "high"}}, {"reasoning_effort": "high"}),
     ("other", {}, {}),
-]
+]  # fmt: skip
 REFUSED = [
     ("openai", {"thinking": 2048}, "expected an effort"), ("openai", {"thinking": True}, "found true"),
     ("other", {"thinking": "low"}, "set thinking_as"), ("anthropic", {"thinking": -1}, "greater than or equal to 1"),

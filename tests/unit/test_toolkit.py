@@ -291,17 +291,11 @@ def test_lists_of_words_judge_what_they_have_a_list_for() -> None:
     ("entry", "problem"),
     [
         ({"words": True}, "word lists require 'rubrics'"),
-        (
-            {"words": True, "model": "gpt-4", "rubrics": ["mrbench_taxonomy"]},
-            "expected exactly one of 'model', 'judges'",
-        ),
-        (
-            {"words": True, "rubrics": ["mrbench_taxonomy"], "max_tokens": 3},
-            "word lists send no requests: remove max_tokens",
-        ),
+        ({"words": True, "model": "gpt-4", "rubrics": ["mrbench_taxonomy"]}, "expected exactly one of 'model', 'judges'"),
+        ({"words": True, "rubrics": ["mrbench_taxonomy"], "max_tokens": 3}, "word lists send no requests: remove max_tokens"),
         ({"words": True, "rubrics": ["tutorbench"]}, "no criterion of tutorbench has a word list"),
     ],
-)
+)  # fmt: skip
 def test_an_impossible_word_list_judge_is_refused(entry: dict[str, Any], problem: str) -> None:
     raw = registries()
     raw["models"] |= {"lists": {"engine": "judge", **entry}}

@@ -426,10 +426,7 @@ def test_the_principles_are_a_rubric_of_their_own(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"evaluation": Evaluation(judge="gpt-4o-minni"), "hosted": command.NOT_HOSTED},
-            r"--judge: .*did you mean 'gpt-4o-mini'",
-        ),
+        ({"evaluation": Evaluation(judge="gpt-4o-minni"), "hosted": command.NOT_HOSTED}, r"--judge: .*did you mean 'gpt-4o-mini'"),
         ({"hosted": command.NOT_HOSTED}, r"--judge: expected a model that judges, found none"),
         ({"evaluation": Evaluation(tutors=["gpt-5-nano-nano"])}, r"--tutors: .*gpt-5-nano-nano"),
         ({"evaluation": Evaluation(rubric="mrbench_taxonomi")}, r"mrbench_taxonomi"),
@@ -441,12 +438,9 @@ def test_the_principles_are_a_rubric_of_their_own(folder: Path) -> None:
         ({"source": Source(roles=["Mum=parent"])}, r"--roles: Mum=parent: the role is unknown"),
         ({"source": Source(sample=0)}, r"--sample: expected a positive number"),
         ({"evaluation": Evaluation(instructions=Path("none.txt"))}, r"--instructions: no other tutor is asked"),
-        (
-            {"evaluation": Evaluation(tutors=["gpt-4o"], instructions=Path("none.txt"))},
-            r"--instructions: none.txt cannot be read",
-        ),
+        ({"evaluation": Evaluation(tutors=["gpt-4o"], instructions=Path("none.txt"))}, r"--instructions: none.txt cannot be read"),
     ],
-)
+)  # fmt: skip
 def test_wrong_flags_are_refused(folder: Path, settings: dict[str, Any], message: str) -> None:
     table(folder / "chats.csv")
     with pytest.raises(UserError, match=message):

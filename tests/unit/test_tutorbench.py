@@ -227,15 +227,12 @@ def rubric_of(*severities: str) -> str:
         ({"RUBRICS": '{"criteria": 1}'}, "RUBRICS: expected a list of criteria"),
         ({"RUBRICS": '["be good"]'}, "RUBRICS: expected a criterion with a text and a severity"),
         ({"RUBRICS": rubric_of("fatal")}, "RUBRICS: expected a criterion with a text and a severity"),
-        (
-            {"RUBRICS": rubric_of("critical_negative", "deleted")},
-            "RUBRICS: expected a criterion with a positive weight",
-        ),
+        ({"RUBRICS": rubric_of("critical_negative", "deleted")}, "RUBRICS: expected a criterion with a positive weight"),
         ({"PROMPT": " "}, "is missing"),
         ({"FOLLOW_UP_PROMPT": None}, "is missing"),
         ({"BATCH": "USE_CASE_2_TEXT", "FOLLOW_UP_PROMPT": ""}, "is missing"),
     ],
-)
+)  # fmt: skip
 def test_a_broken_record_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=r"record 1 a: .*" + re.escape(message)):
         tutorbench.text_items([record(), record(**changes)], "text")

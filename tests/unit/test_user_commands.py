@@ -96,15 +96,11 @@ def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
         ({"tutors": ["gpt-4o"], "benchmarks": ["mrbensh"]}, "--benchmarks", "'mrbensh' is not in"),
         ({"tutors": ["gpt-4"], "benchmarks": ["mrbench"], "judge": "gpt4"}, "--judge", "'gpt4' is not in"),
         ({"tutors": ["gpt-5o"], "benchmarks": ["mrbench"]}, "run.tutors[0]", "'gpt-5o' is not in"),
-        (
-            {"benchmarks": ["mrbench"], "address": "http://127.0.0.1/v1"},
-            "--address, --model",
-            "expected both flags, found one",
-        ),
+        ({"benchmarks": ["mrbench"], "address": "http://127.0.0.1/v1"}, "--address, --model", "expected both flags, found one"),
         ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "../x"}, "run.name.'../x'", "expected a name of"),
         ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "a b"}, "run.name.'a b'", "expected a name of"),
     ],
-)
+)  # fmt: skip
 def test_init_refuses_what_a_run_would(flags: dict[str, Any], place: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as fault:
         init(tmp_path / "my.yaml", **flags)
@@ -288,16 +284,9 @@ QUESTIONS: dict[str, tuple[RunFileChoices, dict[str, list[str]], RunFileChoices]
         {IS_HOSTED: ["n"], MODELS: ["a, c", "", "b a"], WHICH_BENCHMARKS: ["mrbensh", "mrbench"], ITEMS: ["0"], NAME: [""], JUDGE: [""]},
         RunFileChoices(["b", "a"], ["mrbench"], None, None, None, None),
     ),
-    "flags are not asked for": (
-        RunFileChoices(["a"], [], "j", 3, "n", None), {WHICH_BENCHMARKS: ["mrbench"]}, RunFileChoices(["a"], ["mrbench"], "j", 3, "n", None)
-    ),
-    "a model by flags": (
-        NO_CHOICES._replace(hosted=OPENAI), {WHICH_BENCHMARKS: ["mrbench"], ITEMS: [""], NAME: ["n"], JUDGE: [""]},
-        RunFileChoices([], ["mrbench"], None, 50, "n", OPENAI),
-    ),
-    "benchmarks by flags": (
-        NO_CHOICES._replace(benchmarks=["mrbench"]), {IS_HOSTED: ["n"], MODELS: ["a"]}, RunFileChoices(["a"], ["mrbench"], None, None, None, None)
-    ),
+    "flags are not asked for": (RunFileChoices(["a"], [], "j", 3, "n", None), {WHICH_BENCHMARKS: ["mrbench"]}, RunFileChoices(["a"], ["mrbench"], "j", 3, "n", None)),
+    "a model by flags": (NO_CHOICES._replace(hosted=OPENAI), {WHICH_BENCHMARKS: ["mrbench"], ITEMS: [""], NAME: ["n"], JUDGE: [""]}, RunFileChoices([], ["mrbench"], None, 50, "n", OPENAI)),
+    "benchmarks by flags": (NO_CHOICES._replace(benchmarks=["mrbench"]), {IS_HOSTED: ["n"], MODELS: ["a"]}, RunFileChoices(["a"], ["mrbench"], None, None, None, None)),
     "nothing missing": (RunFileChoices(["a"], ["mrbench"], None, None, None, None), {}, RunFileChoices(["a"], ["mrbench"], None, None, None, None)),
 }  # fmt: skip
 

@@ -119,9 +119,7 @@ PRODUCTS: dict[str, Any] = {
     "OpenAI": [{"id": "c", "messages": OPENAI}],
     "ShareGPT": [{"id": "c", "conversations": [{"from": "human", "value": ASKED}, {"from": "gpt", "value": ANSWERED}]}],
     "LangChain": [{"id": "c", "messages": [{"type": "human", "content": ASKED}, {"type": "ai", "content": ANSWERED}]}],
-    "LangChain, with data": [
-        {"id": "c", "messages": [{"type": "human", "data": {"content": ASKED}}, {"type": "ai", "data": {"content": ANSWERED}}]}
-    ],
+    "LangChain, with data": [{"id": "c", "messages": [{"type": "human", "data": {"content": ASKED}}, {"type": "ai", "data": {"content": ANSWERED}}]}],
     "Gemini": [{"id": "c", "contents": [{"role": "user", "parts": [{"text": ASKED}]}, {"role": "model", "parts": [{"text": ANSWERED}]}]}],
     "Claude": [
         {
@@ -394,9 +392,7 @@ def test_years_first_have_one_reading_and_zones_that_nobody_knows_none() -> None
 
 TURNS: dict[str, tuple[list[tuple[str, str, str]], str]] = {
     "sections": ([("student", "a", "1.1"), ("tutor", "b", "1.2"), ("student", "c", "1.10")], "different orders as numbers and as sections"),
-    "a second conversation under one id": (
-        [("student", "a", "1"), ("tutor", "b", "2"), ("student", "c", "1"), ("tutor", "d", "2")], "turn numbers start again in conversation a",
-    ),
+    "a second conversation under one id": ([("student", "a", "1"), ("tutor", "b", "2"), ("student", "c", "1"), ("tutor", "d", "2")], "turn numbers start again in conversation a"),
 }  # fmt: skip
 
 
@@ -604,17 +600,9 @@ NOTED: dict[str, tuple[str, str]] = {
         "conversation,role,text,model,version\na,student,4,,\na,tutor,Why?,gpt,v2\na,tutor,How?,gpt,v2\n",
         "tutor: column model, not version (--columns tutor=version)",
     ),
-    "two problems": (
-        "conversation,role,text,problem\na,student,4,2+2\na,tutor,Why?,2+3\n",
-        "conversations with more than one problem, of which the first is used: 1",
-    ),
-    "an exchange with one side": (
-        "conversation,user_message,bot_response\na,4,Why?\na,,How?\n", "exchanges without the student's message: 1",
-    ),
-    "short rows": (
-        "conversation,role,text,note\na,student,4\na,tutor,Why?,x\n",
-        ":2): their last cells are empty",
-    ),
+    "two problems": ("conversation,role,text,problem\na,student,4,2+2\na,tutor,Why?,2+3\n", "conversations with more than one problem, of which the first is used: 1"),
+    "an exchange with one side": ("conversation,user_message,bot_response\na,4,Why?\na,,How?\n", "exchanges without the student's message: 1"),
+    "short rows": ("conversation,role,text,note\na,student,4\na,tutor,Why?,x\n", ":2): their last cells are empty"),
 }  # fmt: skip
 
 

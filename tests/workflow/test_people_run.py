@@ -248,22 +248,13 @@ def test_a_users_preferences_are_judged_beside_the_shipped_ones(finished: Path) 
 
 INVALID_LINES = {
     "a label outside the scale": ({"label": "Lots"}, r"record 41: Praise has no label 'Lots'.*None, Some, Much"),
-    "another criterion": (
-        {"criterion": "Tone"},
-        r"record 41: the set has no criterion 'Tone'\. Fix: use one of Praise",
-    ),
-    "the same label twice": (
-        {"id": "d0"},
-        r"record 41: an unnamed annotator already labelled Praise for d0 and t0 in record 1",
-    ),
+    "another criterion": ({"criterion": "Tone"}, r"record 41: the set has no criterion 'Tone'\. Fix: use one of Praise"),
+    "the same label twice": ({"id": "d0"}, r"record 41: an unnamed annotator already labelled Praise for d0 and t0 in record 1"),
     "another reply": ({"id": "d0", "reply": "Well."}, r"record 41: d0 has a different reply in an earlier line"),
-    "another context": (
-        {"id": "d0", "question": "?"},
-        r"record 41: d0 has a different context \(question\) in an earlier line",
-    ),
+    "another context": ({"id": "d0", "question": "?"}, r"record 41: d0 has a different context \(question\) in an earlier line"),
     "no reply": ({"reply": ""}, r"record 41: reply is not text"),
     "no tutor": ({"tutor": " "}, r"record 41: tutor is missing"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "expected"), INVALID_LINES.values(), ids=INVALID_LINES)
@@ -352,19 +343,7 @@ def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
     if missing := missing_requirement():
         absent(*missing)
     config = configure(finished, judge_server)
-    args = [
-        "--configfile",
-        str(config),
-        "--n",
-        "30",
-        "--overlap",
-        "2",
-        "--out",
-        "sample",
-        "--annotators",
-        "ann",
-        "ben",
-    ]
+    args = ["--configfile", str(config), "--n", "30", "--overlap", "2", "--out", "sample", "--annotators", "ann", "ben"]
     drawing = maieutic(finished, "label", *args)
     assert drawing.returncode == 0, drawing.stderr
     key = json.loads((finished / "sample/key.json").read_text(encoding="utf-8"))

@@ -216,14 +216,7 @@ def test_a_partial_report_needs_no_pictures(finished: Path, tmp_path: Path) -> N
     shutil.copytree(finished / "results", results)
     (results / "items/tutorbench/multimodal.jsonl").unlink()
     shutil.rmtree(results / "scores/breakdowns")
-    args = [
-        "--config",
-        str(results / "report/config.yaml"),
-        "--results",
-        str(results),
-        "--out",
-        str(tmp_path / "page"),
-    ]
+    args = ["--config", str(results / "report/config.yaml"), "--results", str(results), "--out", str(tmp_path / "page")]
     done = subprocess.run(
         [sys.executable, "-m", "maieutic", "build-report", *args, "--missing-ok"],
         cwd=finished,
