@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -71,11 +71,6 @@ def settings(wait: bool = False, requests: int = 50_000, mb: float = 200) -> str
     return BatchSettings(run="r", wait=wait, limits=limits).to_json()
 
 
-def batched(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
-    """Let the tutor's requests be sent in batches."""
-    monkeypatch.setenv(BATCH_VARIABLE, settings(**more))
-
-
 def contents(replies: list[Reply]) -> list[Any]:
     """Return what batches do not change: everything but the durations and the mark of batches."""
     return [
@@ -86,63 +81,87 @@ def contents(replies: list[Reply]) -> list[Any]:
     ]
 
 
-def collect(address: str, folder: Path, count: int, **more: Any) -> list[Reply]:
-    """Send the batches, and collect their answers with a second job."""
-    with pytest.raises(UserError, match=PENDING):
-        drive(address, folder, count, **more)
-    return drive(address, folder, count, **more)
+class Served(BatchServer):
+    """A batch server at an address, and a job that asks it with its files in a folder."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.folder, self.patch, self.address = folder, monkeypatch, ""
+
+    def batched(self, **more: Any) -> None:
+        """Let the job's requests be sent in batches with other limits."""
+        self.patch.setenv(BATCH_VARIABLE, settings(**more))
+
+    def drive(self, count: int, folder: Path | None = None, **more: Any) -> list[Reply]:
+        """Ask about `count` items, and return the replies."""
+        return drive(self.address, folder or self.folder, count, **more)
+
+    def pending(self, count: int, folder: Path | None = None, more_of_line: str = "", **more: Any) -> UserError:
+        """Start the job, and return the error that says that batches are pending."""
+        with pytest.raises(UserError, match=PENDING + more_of_line) as error:
+            self.drive(count, folder, **more)
+        return error.value
+
+    def collect(self, count: int, **more: Any) -> list[Reply]:
+        """Send the batches, and collect their answers with a second job."""
+        self.pending(count, **more)
+        return self.drive(count, **more)
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """Serve a scripted endpoint to a job that sends its requests in batches."""
+    server = Served(tmp_path, monkeypatch)
+    server.batched()
+    with serving(server.handler()) as server.address:
+        yield server
 
 
 def test_a_second_job_collects_the_answers_and_equals_a_live_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = BatchServer()
-    with serving(server.handler()) as address:
-        live = drive(address, tmp_path / "live", 20, endpoint="chat")
-        batched(monkeypatch)
-        with pytest.raises(UserError) as pending:
-            drive(address, tmp_path / "batch", 20, endpoint="chat")
-        assert pending.value.line.startswith(
-            f"batches: m: 20 of 20 items have no answer yet: 1 batch at {address.removeprefix('http://')} with 20 requests"
-        )
-        assert pending.value.fix == "run again later; `maieutic runs` shows the state of the batches"
-        assert server.live == 20
-        replies = drive(address, tmp_path / "batch", 20, endpoint="chat")
-        assert contents(replies) == contents(live) and all(turn.batched for reply in replies for turn in reply.turns)
-        keys = [load_journal_answers(tmp_path / name / "journal.jsonl", FinishedRequest) for name in ("live", "batch")]
-        assert set(keys[0]) == set(keys[1]), "the keys of a live run"
-        assert (server.live, server.submissions, set(server.submitted.values())) == (20, 1, {1})
-        [line] = [line for line in ledger_lines(tmp_path / "batch/journal.ledger") if line.batched]
-        assert (line.requests, line.prompt_tokens, line.completion_tokens) == (20, 200, 40)
-        [batch] = server.batches.values()
-        assert batch["metadata"]["maieutic_job"] == "journal"
-        drive(address, tmp_path / "batch", 20, endpoint="chat")
-        assert (server.live, server.submissions) == (20, 1)
+    monkeypatch.delenv(BATCH_VARIABLE)
+    live = server.drive(20, tmp_path / "live", endpoint="chat")
+    server.batched()
+    pending = server.pending(20, tmp_path / "batch", endpoint="chat")
+    assert pending.line.startswith(
+        f"batches: m: 20 of 20 items have no answer yet: 1 batch at {server.address.removeprefix('http://')} with 20 requests"
+    )
+    assert pending.fix == "run again later; `maieutic runs` shows the state of the batches"
+    assert server.live == 20
+    replies = server.drive(20, tmp_path / "batch", endpoint="chat")
+    assert contents(replies) == contents(live) and all(turn.batched for reply in replies for turn in reply.turns)
+    keys = [load_journal_answers(tmp_path / name / "journal.jsonl", FinishedRequest) for name in ("live", "batch")]
+    assert set(keys[0]) == set(keys[1]), "the keys of a live run"
+    assert (server.live, server.submissions, set(server.submitted.values())) == (20, 1, {1})
+    [line] = [line for line in ledger_lines(tmp_path / "batch/journal.ledger") if line.batched]
+    assert (line.requests, line.prompt_tokens, line.completion_tokens) == (20, 200, 40)
+    [batch] = server.batches.values()
+    assert batch["metadata"]["maieutic_job"] == "journal"
+    server.drive(20, tmp_path / "batch", endpoint="chat")
+    assert (server.live, server.submissions) == (20, 1)
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or KEY.encode() not in path.read_bytes()
     assert b'"batched"' not in (tmp_path / "live/journal.jsonl").read_bytes(), "live journals are as they were"
 
 
-def test_a_waiting_job_needs_no_second_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer(looks=2)
-    batched(monkeypatch, wait=True, requests=7)
-    with serving(server.handler()) as address:
-        assert len(drive(address, tmp_path, 20)) == 20
+def test_a_waiting_job_needs_no_second_one(server: Served) -> None:
+    server.looks = 2
+    server.batched(wait=True, requests=7)
+    assert len(server.drive(20)) == 20
     assert (server.live, server.submissions, set(server.submitted.values())) == (0, 3, {1})
 
 
-def test_bytes_limit_a_batch_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer()
-    batched(monkeypatch, mb=0.002)
-    with serving(server.handler()) as address:
-        assert len(collect(address, tmp_path, 30)) == 30
-        assert server.submissions > 3 and set(server.submitted.values()) == {1}
-        assert all(len(content) <= 2_000 for name, content in server.files.items() if name.startswith("file-in"))
-        batched(monkeypatch, mb=0.0001)
-        with pytest.raises(
-            UserError, match=r"models\.m\.batch_mb: a request of 0\.0 MB is larger than a batch .* Fix: raise"
-        ):
-            drive(address, tmp_path, 31)
+def test_bytes_limit_a_batch_too(server: Served) -> None:
+    server.batched(mb=0.002)
+    assert len(server.collect(30)) == 30
+    assert server.submissions > 3 and set(server.submitted.values()) == {1}
+    assert all(len(content) <= 2_000 for name, content in server.files.items() if name.startswith("file-in"))
+    server.batched(mb=0.0001)
+    with pytest.raises(
+        UserError, match=r"models\.m\.batch_mb: a request of 0\.0 MB is larger than a batch .* Fix: raise"
+    ):
+        server.drive(31)
 
 
 # One line of a hostile output or error file about the first request, and what becomes of the item: its answer, its
@@ -151,6 +170,8 @@ FATES: dict[str, tuple[Callable[[str, Any], list[Any]], str]] = {
     "refused by a filter": (lambda key, body: [output_line(key, 400, {"error": {"code": "content_filter", "message": "flagged"}})], "refused"),
     "too long": (lambda key, body: [output_line(key, 400, {"error": {"message": "maximum context length is 10"}})], "refused"),
     "an unclear refusal of one of many": (lambda key, body: [output_line(key, 400, {"error": {"message": "could not parse the input"}})], "refused"),
+    "a refusal in vLLM's form": (lambda key, body: [{"custom_id": key, "response": {"status_code": 400, "body": None}, "error": "too long"}], "refused"),
+    "an empty error as Azure's": (lambda key, body: [{**output_line(key, 200, body), "error": {}}], "answered"),
     "expired": (lambda key, body: [error_line(key, "batch_expired")], "again"),
     "cancelled": (lambda key, body: [error_line(key, "batch_cancelled")], "again"),
     "timed out": (lambda key, body: [error_line(key, "request_timeout")], "again"),
@@ -173,13 +194,10 @@ FATES: dict[str, tuple[Callable[[str, Any], list[Any]], str]] = {
 
 @pytest.mark.parametrize("place", ["output", "errors"])
 @pytest.mark.parametrize("name", FATES)
-def test_each_line_decides_about_its_own_item(
-    name: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_line_decides_about_its_own_item(name: str, place: str, server: Served) -> None:
     """The first of six requests gets a hostile line, in either file. The others are answered."""
     make, fate = FATES[name]
-    server = BatchServer()
-    batched(monkeypatch, wait=True)
+    server.batched(wait=True)
 
     def edit(batch: dict[str, Any], output: Lines, errors: Lines) -> tuple[Lines, Lines]:
         if batch["id"] != "batch_1":
@@ -190,8 +208,7 @@ def test_each_line_decides_about_its_own_item(
         return (lines + others, errors) if place == "output" else (others, lines)
 
     server.edit = edit
-    with serving(server.handler()) as address:
-        replies = drive(address, tmp_path, 6)
+    replies = server.drive(6)
     assert len(replies) == 6 and all(reply.error is None for reply in replies[1:])
     again = sorted(server.submitted.values())
     if fate == "again":
@@ -204,10 +221,8 @@ def test_each_line_decides_about_its_own_item(
 
 @pytest.mark.parametrize("status", ["expired", "cancelled", "canceled", "COMPLETED"])
 def test_what_an_ended_batch_answered_is_kept_and_the_rest_is_sent_again(
-    status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    status: str, server: Served, tmp_path: Path
 ) -> None:
-    server = BatchServer()
-    batched(monkeypatch)
 
     def edit(batch: dict[str, Any], output: Lines, errors: Lines) -> tuple[Lines, Lines]:
         if batch["id"] != "batch_1":
@@ -216,61 +231,48 @@ def test_what_an_ended_batch_answered_is_kept_and_the_rest_is_sent_again(
         return output[:3], [error_line(line["custom_id"], "batch_expired") for line in output[3:]]
 
     server.edit = edit
-    with serving(server.handler()) as address:
-        for _ in range(2):
-            with pytest.raises(UserError, match=PENDING):
-                drive(address, tmp_path, 10)
-        assert sorted(server.submitted.values()) == [1] * 3 + [2] * 7
-        assert len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) == 3
-        assert len(drive(address, tmp_path, 10)) == 10
+    for _ in range(2):
+        server.pending(10)
+    assert sorted(server.submitted.values()) == [1] * 3 + [2] * 7
+    assert len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) == 3
+    assert len(server.drive(10)) == 10
     assert server.submissions == 2 and set(server.answered.values()) == {1}, "nothing is answered, and paid, twice"
 
 
-def test_requests_that_no_batch_answers_end_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer()
+def test_requests_that_no_batch_answers_end_with_the_reason(server: Served) -> None:
     server.edit = lambda batch, out, bad: ([], [error_line(line["custom_id"], "request_timeout") for line in out])
-    batched(monkeypatch, wait=True)
+    server.batched(wait=True)
     reason = r"3 of 3 items stayed unanswered \(no answer after 2 batches, last request_timeout: 3\)"
-    with serving(server.handler()) as address, pytest.raises(UserError, match=reason):
-        drive(address, tmp_path, 3)
+    with pytest.raises(UserError, match=reason):
+        server.drive(3)
     assert server.submissions == 2, "as many batches as the entry's `attempts`"
 
 
-def test_all_failed_batches_are_listed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer()
+def test_all_failed_batches_are_listed_at_once(server: Served) -> None:
     server.failure = lambda number: {"code": "billing_hard_limit_reached", "message": "pay"} if number < 4 else None
-    batched(monkeypatch, requests=2)
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 6)
-        with pytest.raises(UserError) as error:
-            drive(address, tmp_path, 6)
-        names = {re.search(r"batch (batch_\d) failed", fault.line)[1] for fault in error.value.all}  # type: ignore[index]
-        assert names == {"batch_1", "batch_2", "batch_3"}
-        assert len(collect(address, tmp_path, 6)) == 6, "and none of them is left"
+    server.batched(requests=2)
+    server.pending(6)
+    with pytest.raises(UserError) as error:
+        server.drive(6)
+    names = {re.search(r"batch (batch_\d) failed", fault.line)[1] for fault in error.value.all}  # type: ignore[index]
+    assert names == {"batch_1", "batch_2", "batch_3"}
+    assert len(server.collect(6)) == 6, "and none of them is left"
 
 
-def test_a_malformed_list_of_batches_sends_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer()
+def test_a_malformed_list_of_batches_sends_nothing_twice(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     server.submitting = lambda number: "after"
     monkeypatch.setattr(server, "page", lambda query: {"error": {"message": "try again"}})
-    batched(monkeypatch)
-    with serving(server.handler()) as address:
-        with pytest.raises(
-            UserError, match=r"3 of 3 items stayed unanswered \(.*answers without a list of batches: 3\)"
-        ):
-            drive(address, tmp_path, 3)
-        monkeypatch.undo()
-        monkeypatch.setenv("TEST_KEY", KEY)
-        batched(monkeypatch)
-        assert len(drive(address, tmp_path, 3)) == 3
+    with pytest.raises(UserError, match=r"3 of 3 items stayed unanswered \(.*answers without a list of batches: 3\)"):
+        server.drive(3)
+    monkeypatch.undo()
+    monkeypatch.setenv("TEST_KEY", KEY)
+    server.batched()
+    assert len(server.drive(3)) == 3
     assert server.submissions == 1
 
 
-def test_a_failed_upload_leaves_earlier_batches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer()
-    batched(monkeypatch, requests=2)
-    handler = server.handler()
+def test_a_failed_upload_leaves_earlier_batches_alone(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.batched(requests=2)
     original = server.post
 
     def post(request: Any) -> None:
@@ -280,23 +282,18 @@ def test_a_failed_upload_leaves_earlier_batches_alone(tmp_path: Path, monkeypatc
         return original(request)
 
     monkeypatch.setattr(server, "post", post)
-    with serving(handler) as address:
-        with pytest.raises(UserError, match="quota of files"):
-            drive(address, tmp_path, 8)
-        monkeypatch.setattr(server, "post", original)
-        assert len(collect(address, tmp_path, 8)) == 8
+    with pytest.raises(UserError, match="quota of files"):
+        server.drive(8)
+    monkeypatch.setattr(server, "post", original)
+    assert len(server.collect(8)) == 8
     assert set(server.submitted.values()) == {1} and server.submissions == 4
 
 
 @pytest.mark.parametrize("action", ["before", "after", "504 too long", "null", 500, 503, 409, 429])
-def test_an_unanswered_submission_is_looked_up_before_it_is_repeated(
-    action: str | int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = BatchServer()
+def test_an_unanswered_submission_is_looked_up_before_it_is_repeated(action: str | int, server: Served) -> None:
     server.submitting = lambda number: action if number == 5 else None
-    batched(monkeypatch, requests=2)
-    with serving(server.handler()) as address:
-        assert len(collect(address, tmp_path, 12)) == 12, "five other batches are on the list"
+    server.batched(requests=2)
+    assert len(server.collect(12)) == 12, "five other batches are on the list"
     assert set(server.submitted.values()) == {1}
     assert server.submissions == (6 if action in ("after", "504 too long", "null") else 7)
     assert server.listings > 0 or action == 429, "a list of more than one page is searched"
@@ -322,44 +319,46 @@ except BaseException as error:
 
 
 @pytest.mark.slow
-def test_ten_kills_ask_nothing_twice_and_change_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ten_kills_ask_nothing_twice_and_change_no_answer(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """500 requests in batches of 20; five kills come between a submission and its answer, five at any time."""
-    server, count, seed = BatchServer(), 500, random.Random(48)
+    count, seed = 500, random.Random(48)
     holding = threading.Event()
     server.submitting = lambda number: "hold" if holding.is_set() else None
     environment = {**os.environ, "PYTHONPATH": "workflow", BATCH_VARIABLE: settings(requests=20)}
     folder = tmp_path / "batches"
     folder.mkdir()
-    with serving(server.handler()) as address:
-        live = drive(address, tmp_path / "live", count)
-        live_requests = server.live
-        kills = {"between": 0, "at any time": 0}
-        code = None
-        while code != 0:
-            command = [sys.executable, "-c", KILLED_JOB, address, str(folder), str(count)]
-            job = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-            if sum(kills.values()) == 10:
-                holding.clear()
-                code = job.wait(60)
-                continue
-            if kills["between"] < kills["at any time"]:
-                holding.set()
-                assert server.held.acquire(timeout=60)
-                kills["between"] += 1
-            else:
-                holding.clear()
-                while not (uploads := server.uploads) and job.poll() is None:
-                    time.sleep(0.01)
-                deadline = time.monotonic() + 60
-                while server.uploads < uploads + 2 and time.monotonic() < deadline:
-                    time.sleep(0.002)
-                time.sleep(seed.uniform(0, 0.02))
-                assert job.poll() is None
-                kills["at any time"] += 1
-            job.kill()
-            job.wait(60)
-        server.released.set()
-        replies = drive(address, folder, count)
+    monkeypatch.delenv(BATCH_VARIABLE)
+    live = server.drive(count, tmp_path / "live")
+    live_requests = server.live
+    kills = {"between": 0, "at any time": 0}
+    code = None
+    while code != 0:
+        command = [sys.executable, "-c", KILLED_JOB, server.address, str(folder), str(count)]
+        job = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        if sum(kills.values()) == 10:
+            holding.clear()
+            code = job.wait(60)
+            continue
+        if kills["between"] < kills["at any time"]:
+            holding.set()
+            assert server.held.acquire(timeout=60)
+            kills["between"] += 1
+        else:
+            holding.clear()
+            while not (uploads := server.uploads) and job.poll() is None:
+                time.sleep(0.01)
+            deadline = time.monotonic() + 60
+            while server.uploads < uploads + 2 and time.monotonic() < deadline:
+                time.sleep(0.002)
+            time.sleep(seed.uniform(0, 0.02))
+            assert job.poll() is None
+            kills["at any time"] += 1
+        job.kill()
+        job.wait(60)
+    server.released.set()
+    replies = server.drive(count, folder)
     assert kills == {"between": 5, "at any time": 5}
     assert contents(replies) == contents(live)
     assert len(server.submitted) == count and set(server.submitted.values()) == {1}, "no request is submitted twice"
@@ -369,83 +368,62 @@ def test_ten_kills_ask_nothing_twice_and_change_no_answer(tmp_path: Path, monkey
 FULL = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached for m", "line": None}
 
 
-def test_a_batch_that_exceeds_the_queue_is_sent_by_the_next_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_exceeds_the_queue_is_sent_by_the_next_job(server: Served) -> None:
     """The requests of a batch that failed go into new batches, of the size that the entry now sets."""
-    server = BatchServer()
     server.failure = lambda number: FULL if number in (2, 3) else None
-    batched(monkeypatch, requests=5)
+    server.batched(requests=5)
     lines = []
-    with serving(server.handler()) as address:
-        for requests in (5, 5, 3):
-            batched(monkeypatch, requests=requests)
-            with pytest.raises(UserError, match=PENDING) as pending:
-                drive(address, tmp_path, 10)
-            lines.append("; too many tokens were queued: models.m.batch_requests sets" in pending.value.line)
-        assert len(drive(address, tmp_path, 10)) == 10
+    for requests in (5, 5, 3):
+        server.batched(requests=requests)
+        with pytest.raises(UserError, match=PENDING) as pending:
+            server.drive(10)
+        lines.append("; too many tokens were queued: models.m.batch_requests sets" in pending.value.line)
+    assert len(server.drive(10)) == 10
     assert lines == [False, True, True]
     assert [len(server.lines_of(batch)) for batch in server.batches.values()] == [5, 5, 5, 3, 2]
     assert set(server.submitted.values()) == {1}, "of the batches that did not fail"
 
 
-def test_a_waiting_job_sends_again_what_exceeded_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer()
+def test_a_waiting_job_sends_again_what_exceeded_the_queue(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     server.failure = lambda number: FULL if number < 4 else None
-    batched(monkeypatch, wait=True)
+    server.batched(wait=True)
     monkeypatch.setattr(batch_collector, "QUEUE_SECONDS", 0.1)
-    with serving(server.handler()) as address:
-        assert len(drive(address, tmp_path, 4)) == 4, "these attempts do not count"
+    assert len(server.drive(4)) == 4, "these attempts do not count"
     assert server.submissions == 4 and set(server.submitted.values()) == {1}
 
 
-def test_a_queue_that_stays_full_ends_a_waiting_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer()
+def test_a_queue_that_stays_full_ends_a_waiting_job(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     server.failure = lambda number: FULL
-    batched(monkeypatch, wait=True)
+    server.batched(wait=True)
     monkeypatch.setattr(batch_collector, "QUEUE_SECONDS", 0.05)
     monkeypatch.setattr(batch_collector, "MOST_QUEUE_FAILURES", 3)
     reason = r"4 of 4 items stayed unanswered \(no answer after 2 batches, last token_limit_exceeded: 4\)"
-    with serving(server.handler()) as address, pytest.raises(UserError, match=reason):
-        drive(address, tmp_path, 4)
+    with pytest.raises(UserError, match=reason):
+        server.drive(4)
     assert server.submissions == 3 + 2
 
 
-def test_a_failed_batch_ends_the_job_in_one_line_and_is_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = BatchServer()
+def test_a_failed_batch_ends_the_job_in_one_line_and_is_forgotten(server: Served) -> None:
     wrong = {"code": "model_not_found", "message": "The model m does not exist", "line": 1}
     server.failure = lambda number: wrong if number == 1 else None
-    batched(monkeypatch)
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 5)
-        with pytest.raises(UserError) as failed:
-            drive(address, tmp_path, 5)
-        assert failed.value.line == (
-            "models.m.batch: batch batch_1 failed, and nothing was answered: model_not_found The model m does not exist "
-            "(line 1). Fix: correct the entry, or remove batch to send single requests"
-        )
-        assert len(collect(address, tmp_path, 5)) == 5
-
-
-def test_a_refusal_of_every_request_is_no_refusal_of_the_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer(
-        answer=lambda body: (
-            (400, {"error": {"message": "Unsupported parameter: 'temperature' is not supported"}})
-            if "temperature" in body
-            else echo(body)
-        )
+    server.pending(5)
+    with pytest.raises(UserError) as failed:
+        server.drive(5)
+    assert failed.value.line == (
+        "models.m.batch: batch batch_1 failed, and nothing was answered: model_not_found The model m does not exist "
+        "(line 1). Fix: correct the entry, or remove batch to send single requests"
     )
-    batched(monkeypatch)
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 5)
-        with pytest.raises(UserError, match=r"Unsupported parameter.* Fix: set omit: \[temperature\]"):
-            drive(address, tmp_path, 5)
-        assert not load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)
-        assert len(collect(address, tmp_path, 5, omit=["temperature"])) == 5
+    assert len(server.collect(5)) == 5
+
+
+def test_a_refusal_of_every_request_is_no_refusal_of_the_items(server: Served, tmp_path: Path) -> None:
+    refusal = 400, {"error": {"message": "Unsupported parameter: 'temperature' is not supported"}}
+    server.answer = lambda body: refusal if "temperature" in body else echo(body)
+    server.pending(5)
+    with pytest.raises(UserError, match=r"Unsupported parameter.* Fix: set omit: \[temperature\]"):
+        server.drive(5)
+    assert not load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)
+    assert len(server.collect(5, omit=["temperature"])) == 5
 
 
 REFUSED_CALLS: dict[str, tuple[int, str]] = {
@@ -457,103 +435,91 @@ REFUSED_CALLS: dict[str, tuple[int, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED_CALLS)
 def test_an_endpoint_without_batches_is_an_error_of_one_line(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     status, pattern = REFUSED_CALLS[name]
-    batched(monkeypatch)
-    server = BatchServer()
-    handler = server.handler()
 
     def refuse(request: Any) -> None:
         request.rfile.read(int(request.headers.get("Content-Length") or 0))
         request.send(status, b'{"error": {"message": "no"}}')
 
-    monkeypatch.setattr(handler, "do_POST", refuse)
-    with serving(handler) as address, pytest.raises(UserError, match=pattern) as error:
-        drive(address, tmp_path, 3)
+    monkeypatch.setattr(server, "post", refuse)
+    with pytest.raises(UserError, match=pattern) as error:
+        server.drive(3)
     assert "\n" not in error.value.lines
     assert not list(tmp_path.glob("journal.batches/*")), "nothing is left of a batch that was not accepted"
 
 
 def test_a_switch_to_live_requests_in_mid_run_asks_nothing_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = BatchServer(looks=1)
-    with serving(server.handler()) as address:
-        drive(address, tmp_path, 4)
-        batched(monkeypatch)
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 10)
-        monkeypatch.delenv(BATCH_VARIABLE)
-        with pytest.raises(UserError, match=PENDING + "1 batch"):
-            drive(address, tmp_path, 15)  # the batch has not ended at the first look
-        assert server.live == 4 + 5, "new requests are sent by themselves"
-        replies = drive(address, tmp_path, 15)
+    server.looks = 1
+    monkeypatch.delenv(BATCH_VARIABLE)
+    server.drive(4)
+    server.batched()
+    server.pending(10)
+    monkeypatch.delenv(BATCH_VARIABLE)
+    with pytest.raises(UserError, match=PENDING + "1 batch"):
+        server.drive(15)  # the batch has not ended at the first look
+    assert server.live == 4 + 5, "new requests are sent by themselves"
+    replies = server.drive(15)
     assert len(replies) == 15 and set(server.submitted.values()) == {1} and len(server.submitted) == 6
     assert server.live == 9 and server.submissions == 1
     assert [reply.turns[0].batched for reply in replies] == [False] * 4 + [True] * 6 + [False] * 5
 
 
-def test_shards_find_each_others_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_find_each_others_batches(server: Served, tmp_path: Path) -> None:
     """A journal of another job has a pending batch: its requests are not sent again, and its answers are used."""
-    server = BatchServer(looks=1)
-    batched(monkeypatch)
+    server.looks = 1
     part, whole = tmp_path / "part", tmp_path / "whole"
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, part, 3)
-        for batches in ("2 batches", "1 batch"):
-            with pytest.raises(UserError, match=PENDING + batches):
-                ask_with(address, whole, part, 8)
-        ask_with(address, whole, part, 8)
+    server.pending(3, part)
+    for batches in ("2 batches", "1 batch"):
+        with pytest.raises(UserError, match=PENDING + batches):
+            ask_with(server.address, whole, part, 8)
+    ask_with(server.address, whole, part, 8)
     assert len(server.submitted) == 8 and set(server.submitted.values()) == {1}
 
 
-def test_a_conversation_of_several_turns_is_a_batch_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer()
-    batched(monkeypatch, wait=True)
+def test_a_conversation_of_several_turns_is_a_batch_a_turn(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.batched(wait=True)
     pairs = [(loaded, item.model_copy(update={"script": ["And then?", "Why?"]})) for loaded, item in work(6)]
     monkeypatch.setattr("test_client.work", lambda count: pairs)
-    with serving(server.handler()) as address:
-        replies = drive(address, tmp_path, 6, endpoint="chat")
+    replies = server.drive(6, endpoint="chat")
     assert [len(reply.turns) for reply in replies] == [3] * 6
     assert server.submissions == 3 and len(server.submitted) == 18
 
 
-def test_a_budget_reserves_the_most_that_a_batch_can_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_reserves_the_most_that_a_batch_can_cost(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each request may take 8 answer tokens and its prompt. What is not used is free for the next batch."""
-    server = BatchServer()
-    batched(monkeypatch)
-    with serving(server.handler()) as address:
-        with_budget(monkeypatch, tmp_path, tokens=600)
-        with pytest.raises(
-            UserError, match=PENDING + r".*; no more are sent, since the rest of run\.budget is reserved for batches"
-        ):
-            drive(address, tmp_path, 30)
-        first = len(server.submitted)
-        spent = spending(tmp_path / "purse.jsonl")
-        assert 0 < first < 30 and spent[0] == first and spent[1] <= 600
-        (tmp_path / "purse.jsonl").unlink()  # as at the start of another run
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 30)
-        settled = spending(tmp_path / "purse.jsonl")
-        assert len(server.submitted) > first, "the answers of the first batch left something for a second one"
-        assert settled[1] <= 600 and server.submissions == 2
+    with_budget(monkeypatch, tmp_path, tokens=600)
+    with pytest.raises(
+        UserError, match=PENDING + r".*; no more are sent, since the rest of run\.budget is reserved for batches"
+    ):
+        server.drive(30)
+    first = len(server.submitted)
+    spent = spending(tmp_path / "purse.jsonl")
+    assert 0 < first < 30 and spent[0] == first and spent[1] <= 600
+    (tmp_path / "purse.jsonl").unlink()  # as at the start of another run
+    server.pending(30)
+    settled = spending(tmp_path / "purse.jsonl")
+    assert len(server.submitted) > first, "the answers of the first batch left something for a second one"
+    assert settled[1] <= 600 and server.submissions == 2
 
 
-def test_attempts_of_one_run_reserve_a_request_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_of_one_run_reserve_a_request_once(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Snakemake's `retries` start a pending job again, within the same budget."""
-    server = BatchServer(looks=3)
-    batched(monkeypatch)
+    server.looks = 3
     with_budget(monkeypatch, tmp_path, tokens=100_000)
-    with serving(server.handler()) as address:
-        amounts = []
-        for _ in range(4):
-            with pytest.raises(UserError, match=PENDING):
-                drive(address, tmp_path, 5)
-            amounts.append(spending(tmp_path / "purse.jsonl"))
-        assert amounts == [amounts[0]] * 4 and amounts[0][0] == 5
-        drive(address, tmp_path, 5)
+    amounts = []
+    for _ in range(4):
+        server.pending(5)
+        amounts.append(spending(tmp_path / "purse.jsonl"))
+    assert amounts == [amounts[0]] * 4 and amounts[0][0] == 5
+    server.drive(5)
     requests, tokens, usd = spending(tmp_path / "purse.jsonl")
     assert (requests, tokens, round(usd, 6)) == (5, 60, 0.05), "five answers of twelve tokens"
 
@@ -594,38 +560,38 @@ def test_a_batch_api_of_another_form_is_refused_before_anything_is_sent(address:
 
 
 def test_runs_lists_pending_batches_and_cancel_ends_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = BatchServer(looks=100)
-    batched(monkeypatch, requests=4)
+    server.looks = 100
+    server.batched(requests=4)
     journals = tmp_path / "results/journal/replies/toy"
     journals.mkdir(parents=True)
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, journals, 8)
-        monkeypatch.chdir(tmp_path)
-        first, _ = sorted(pending_batches()[0], key=lambda batch: batch.line)
-        assert first.run == "r" and "4 requests of replies/toy/journal, submitted 20" in first.line
-        assert (
-            first.line.startswith(f"batch_1 at {address.removeprefix('http://')}: ") and first.status == "in_progress"
-        )
-        with pytest.raises(UserError, match=r"maieutic cancel: 'q' is not in the runs with pending batches"):
-            cancel("q")
-        cancel("r")
-        assert capsys.readouterr().out.count(": cancelling") == 2
-        assert {batch["status"] for batch in server.batches.values()} == {"cancelling"}
-        monkeypatch.undo()
-        monkeypatch.setenv("TEST_KEY", KEY)
-        assert len(drive(address, journals, 8)) == 8, "finished answers of cancelled batches are collected"
-        monkeypatch.chdir(tmp_path)
-        assert pending_batches() == ([], [])
-        cancel()
-        assert "No run of this folder has pending batches." in capsys.readouterr().out
+    server.pending(8, journals)
+    monkeypatch.chdir(tmp_path)
+    first, _ = sorted(pending_batches()[0], key=lambda batch: batch.line)
+    assert first.run == "r" and "4 requests of replies/toy/journal, submitted 20" in first.line
+    assert (
+        first.line.startswith(f"batch_1 at {server.address.removeprefix('http://')}: ")
+        and first.status == "in_progress"
+    )
+    with pytest.raises(UserError, match=r"maieutic cancel: 'q' is not in the runs with pending batches"):
+        cancel("q")
+    cancel("r")
+    assert capsys.readouterr().out.count(": cancelling") == 2
+    assert {batch["status"] for batch in server.batches.values()} == {"cancelling"}
+    monkeypatch.undo()
+    monkeypatch.setenv("TEST_KEY", KEY)
+    assert len(server.drive(8, journals)) == 8, "finished answers of cancelled batches are collected"
+    monkeypatch.chdir(tmp_path)
+    assert pending_batches() == ([], [])
+    cancel()
+    assert "No run of this folder has pending batches." in capsys.readouterr().out
 
 
-def test_pending_batches_are_listed_without_their_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer(looks=100)
-    batched(monkeypatch)
+def test_pending_batches_are_listed_without_their_key(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.looks = 100
     journals = tmp_path / "results/journal"
     journals.mkdir(parents=True)
     with serving(server.handler()) as address, pytest.raises(UserError, match=PENDING):
@@ -638,89 +604,69 @@ def test_pending_batches_are_listed_without_their_key(tmp_path: Path, monkeypatc
         cancel()
 
 
-def test_a_damaged_file_about_a_batch_is_an_error_with_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = BatchServer(looks=100)
-    batched(monkeypatch)
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 2)
-        [path] = tmp_path.glob("journal.batches/*.json")
-        whole = path.read_text()
-        path.write_text(whole[:50])
-        with pytest.raises(
-            UserError, match=r"journal\.batches/.*\.json: the record of a batch cannot be read\. Fix: restore"
-        ):
-            drive(address, tmp_path, 2)
-        path.write_text(whole)
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 2)
-        server.end_all()
-        drive(address, tmp_path, 2)
-        [answers] = tmp_path.glob("journal.batches/*.answers")
-        answers.unlink()
-        with pytest.raises(
-            UserError, match=r"\.answers: the answers of a batch are missing\. Fix: restore .* or delete .*\.json"
-        ):
-            drive(address, tmp_path, 3)
+def test_a_damaged_file_about_a_batch_is_an_error_with_its_path(server: Served, tmp_path: Path) -> None:
+    server.looks = 100
+    server.pending(2)
+    [path] = tmp_path.glob("journal.batches/*.json")
+    whole = path.read_text()
+    path.write_text(whole[:50])
+    with pytest.raises(
+        UserError, match=r"journal\.batches/.*\.json: the record of a batch cannot be read\. Fix: restore"
+    ):
+        server.drive(2)
+    path.write_text(whole)
+    server.pending(2)
+    server.end_all()
+    server.drive(2)
+    [answers] = tmp_path.glob("journal.batches/*.answers")
+    answers.unlink()
+    with pytest.raises(
+        UserError, match=r"\.answers: the answers of a batch are missing\. Fix: restore .* or delete .*\.json"
+    ):
+        server.drive(3)
     assert server.submissions == 1
 
 
-def test_a_batch_that_the_endpoint_forgot_is_an_error_with_its_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_the_endpoint_forgot_is_an_error_with_its_record(server: Served) -> None:
     """The key may be wrong, or the batch may be gone, so nothing is sent again by itself."""
-    server = BatchServer()
-    batched(monkeypatch)
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 2)
-        server.batches.clear()
-        with pytest.raises(
-            UserError, match=r"models\.m: .*/batches/batch_1: the server answers 404 .* Fix: delete (\S+)"
-        ) as error:
-            drive(address, tmp_path, 2)
-        Path(error.value.fix.split()[1]).unlink()
-        assert len(collect(address, tmp_path, 2)) == 2
+    server.pending(2)
+    server.batches.clear()
+    with pytest.raises(
+        UserError, match=r"models\.m: .*/batches/batch_1: the server answers 404 .* Fix: delete (\S+)"
+    ) as error:
+        server.drive(2)
+    Path(error.value.fix.split()[1]).unlink()
+    assert len(server.collect(2)) == 2
     assert server.submissions == 2
 
 
-def test_a_job_settles_what_another_job_of_the_model_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_settles_what_another_job_of_the_model_left(server: Served, tmp_path: Path) -> None:
     """A killed shard's cut-off submission had arrived. A job for all items needs its answers, waiting or not."""
-    server = BatchServer()
-    batched(monkeypatch)
     for wait in (False, True):
         part, whole = tmp_path / f"part-{wait}", tmp_path / f"whole-{wait}"
         server.submitted.clear()
-        with serving(server.handler()) as address:
-            batched(monkeypatch)
-            with pytest.raises(UserError, match=PENDING):
-                drive(address, part, 3)
-            [record] = part.glob("journal.batches/*.json")
-            left = {"state": BatchState.SUBMITTING, "provider_id": None}
-            record.write_text(Batch.model_validate_json(record.read_text()).model_copy(update=left).model_dump_json())
-            batched(monkeypatch, wait=wait)
-            if not wait:
-                with pytest.raises(UserError, match=PENDING + "1 batch"):
-                    ask_with(address, whole, part, 5)
-            assert len(ask_with(address, whole, part, 5)) == 5
+        server.batched()
+        server.pending(3, part)
+        [record] = part.glob("journal.batches/*.json")
+        left = {"state": BatchState.SUBMITTING, "provider_id": None}
+        record.write_text(Batch.model_validate_json(record.read_text()).model_copy(update=left).model_dump_json())
+        server.batched(wait=wait)
+        if not wait:
+            with pytest.raises(UserError, match=PENDING + "1 batch"):
+                ask_with(server.address, whole, part, 5)
+        assert len(ask_with(server.address, whole, part, 5)) == 5
         assert len(server.submitted) == 5 and set(server.submitted.values()) == {1}
 
 
-def test_a_running_jobs_batches_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer()
-    batched(monkeypatch)
+def test_a_running_jobs_batches_are_left_alone(server: Served, tmp_path: Path) -> None:
     part, whole = tmp_path / "part", tmp_path / "whole"
-    with serving(server.handler()) as address:
+    server.pending(3, part)
+    lock = take_lock(part / "journal.lock")
+    for _ in range(2):
         with pytest.raises(UserError, match=PENDING):
-            drive(address, part, 3)
-        lock = take_lock(part / "journal.lock")
-        for _ in range(2):
-            with pytest.raises(UserError, match=PENDING):
-                ask_with(address, whole, part, 3)
-        lock.close()
-        assert len(ask_with(address, whole, part, 3)) == 3
+            ask_with(server.address, whole, part, 3)
+    lock.close()
+    assert len(ask_with(server.address, whole, part, 3)) == 3
     assert server.submissions == 1
 
 
@@ -740,29 +686,23 @@ LOST: dict[str, Callable[[BatchServer, dict[str, Any]], None]] = {
 
 @pytest.mark.parametrize("name", LOST)
 def test_answers_that_cannot_be_fetched_are_not_asked_for_again(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    name: str, server: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = BatchServer()
-    batched(monkeypatch)
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 3)
-        server.end_all()
-        [batch] = server.batches.values()
-        LOST[name](server, batch)
-        batch["request_counts"]["completed"] = 3
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 3)
+    server.pending(3)
+    server.end_all()
+    [batch] = server.batches.values()
+    LOST[name](server, batch)
+    batch["request_counts"]["completed"] = 3
+    server.pending(3)
     assert server.submissions == 1
     assert re.search(
         r"batch batch_1 has answers, but \S+ has no file with them\. Fix: delete \S+\.json to send", caplog.text
     )
 
 
-def test_a_waiting_job_ends_if_answers_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_job_ends_if_answers_cannot_be_fetched(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fix works: without the record, the requests are sent again. The endpoint states no counts."""
-    server = BatchServer()
-    batched(monkeypatch, wait=True)
+    server.batched(wait=True)
 
     original = server.get
 
@@ -772,18 +712,18 @@ def test_a_waiting_job_ends_if_answers_cannot_be_fetched(tmp_path: Path, monkeyp
         return original(request)
 
     monkeypatch.setattr(server, "get", forget)
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=r"models\.m\.batch: batch batch_1 has answers") as error:
-            drive(address, tmp_path, 3)
-        Path(error.value.fix.split()[1]).unlink()
-        assert len(drive(address, tmp_path, 3)) == 3
+    with pytest.raises(UserError, match=r"models\.m\.batch: batch batch_1 has answers") as error:
+        server.drive(3)
+    Path(error.value.fix.split()[1]).unlink()
+    assert len(server.drive(3)) == 3
     assert server.submissions == 2
 
 
-def test_a_key_that_a_server_echoes_in_a_batch_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_a_server_echoes_in_a_batch_is_not_stored(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor in the files of a download that was cut off."""
-    server = BatchServer(answer=lambda body: (200, chat({"content": f"{KEY} \u2028 {'x' * 70_000}"})))
-    batched(monkeypatch)
+    server.answer = lambda body: (200, chat({"content": f"{KEY} \u2028 {'x' * 70_000}"}))
     stored: list[bytes] = []
     original = batch_collector.store_answers
     monkeypatch.setattr(
@@ -791,90 +731,79 @@ def test_a_key_that_a_server_echoes_in_a_batch_is_not_stored(tmp_path: Path, mon
         "store_answers",
         lambda sources, out: (stored.extend(path.read_bytes() for path in sources), original(sources, out)),
     )
-    with serving(server.handler()) as address:
-        [reply, *_] = collect(address, tmp_path, 2, endpoint="chat")
+    [reply, *_] = server.collect(2, endpoint="chat")
     assert reply.turns[0].text.startswith("[key] \u2028 xxx") and len(reply.turns[0].text) > 70_000
     assert len(stored[0]) > 140_000
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert KEY.encode() not in b"".join([*stored, *(path.read_bytes() for path in files)])
 
 
-def test_a_killed_jobs_leftovers_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer()
-    batched(monkeypatch)
+def test_a_killed_jobs_leftovers_are_removed(server: Served, tmp_path: Path) -> None:
     folder = tmp_path / "journal.batches"
     folder.mkdir()
     (folder / "aa.0.part").write_text("x")
     (folder / "bb.requests").write_text("x")
-    with serving(server.handler()) as address:
-        collect(address, tmp_path, 2)
+    server.collect(2)
     assert sorted(path.suffix for path in folder.iterdir()) == [".answers", ".json"]
 
 
-def test_requests_that_fail_live_are_not_called_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer(looks=9)
-    batched(monkeypatch)
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 2)
-        monkeypatch.delenv(BATCH_VARIABLE)
-        server.answer = lambda body: (500, {"error": {"message": "down"}})
-        with pytest.raises(
-            UserError, match=r"2 of 5 items have no answer yet: 1 batch at .*; 3 others stayed unanswered \(500 down"
-        ):
-            drive(address, tmp_path, 5)
+def test_requests_that_fail_live_are_not_called_pending(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.looks = 9
+    server.pending(2)
+    monkeypatch.delenv(BATCH_VARIABLE)
+    server.answer = lambda body: (500, {"error": {"message": "down"}})
+    with pytest.raises(
+        UserError, match=r"2 of 5 items have no answer yet: 1 batch at .*; 3 others stayed unanswered \(500 down"
+    ):
+        server.drive(5)
 
 
-def test_two_clients_of_one_model_submit_a_cut_off_batch_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_clients_of_one_model_submit_a_cut_off_batch_once(server: Served, tmp_path: Path) -> None:
     """A simulation's tutor and student may be the same model, with one journal. Both see the answers."""
-    server = BatchServer(looks=9)
-    batched(monkeypatch)
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 4)
-        [path] = tmp_path.glob("journal.batches/*.json")
-        cut_off = Batch.model_validate_json(path.read_text()).model_copy(
-            update={"state": BatchState.SUBMITTING, "provider_id": None}
-        )
-        path.write_text(cut_off.model_dump_json())
+    server.looks = 9
+    server.pending(4)
+    [path] = tmp_path.glob("journal.batches/*.json")
+    cut_off = Batch.model_validate_json(path.read_text()).model_copy(
+        update={"state": BatchState.SUBMITTING, "provider_id": None}
+    )
+    path.write_text(cut_off.model_dump_json())
 
-        async def start_both() -> list[int]:
-            folders = [BatchFolder.beside(tmp_path / "journal.jsonl")]
-            names, identity = ("tutor", "student"), hosted_identity(hosted(address))
-            both = BatchSettings(run="r", limits=dict.fromkeys(names, BatchLimits(requests=10, mb=1)))
-            clients = [
-                BatchClient(Client(ServerSettings(f"{address}/v1", "m", api_key=KEY)), folders, identity, both, name)
-                for name in names
-            ]
-            await asyncio.gather(*(client.start() for client in clients))
-            pending = [len(client.register.pending) for client in clients]
-            server.end_all()
-            for client in clients:
-                for folder, batch in list(client.register.pending.values()):
-                    await client.collector.check(folder, batch)
-            assert all(len(client.register.collected) == 1 and not client.register.pending for client in clients)
-            for client in clients:
-                await client.close()
-            return pending
+    async def start_both() -> list[int]:
+        folders = [BatchFolder.beside(tmp_path / "journal.jsonl")]
+        names, identity = ("tutor", "student"), hosted_identity(hosted(server.address))
+        both = BatchSettings(run="r", limits=dict.fromkeys(names, BatchLimits(requests=10, mb=1)))
+        clients = [
+            BatchClient(Client(ServerSettings(f"{server.address}/v1", "m", api_key=KEY)), folders, identity, both, name)
+            for name in names
+        ]
+        await asyncio.gather(*(client.start() for client in clients))
+        pending = [len(client.register.pending) for client in clients]
+        server.end_all()
+        for client in clients:
+            for folder, batch in list(client.register.pending.values()):
+                await client.collector.check(folder, batch)
+        assert all(len(client.register.collected) == 1 and not client.register.pending for client in clients)
+        for client in clients:
+            await client.close()
+        return pending
 
-        assert asyncio.run(start_both()) == [1, 1]
+    assert asyncio.run(start_both()) == [1, 1]
     assert server.submissions == 1
 
 
-def test_forgotten_refusals_are_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgotten_refusals_are_sent_again(server: Served, tmp_path: Path) -> None:
     flagged = (400, {"error": {"code": "content_filter", "message": "flagged"}})
-    server = BatchServer(answer=lambda body: flagged if "1+1" in str(body) and not server.live else echo(body))
-    batched(monkeypatch, wait=True)
-    with serving(server.handler()) as address:
-        assert [bool(reply.error) for reply in drive(address, tmp_path, 4)].count(True) == 1
-        folder = BatchFolder.beside(tmp_path / "journal.jsonl")
-        journal = tmp_path / "journal.jsonl"
-        journal.write_text("".join(line for line in journal.read_text().splitlines(True) if "flagged" not in line))
-        drive(address, tmp_path, 4)
-        assert server.submissions == 1, "a refusal in the batch's files counts"
-        journal.write_text("".join(line for line in journal.read_text().splitlines(True) if "flagged" not in line))
-        folder.drop_answers(lambda key, is_refusal: is_refusal)
-        drive(address, tmp_path, 4)
+    server.answer = lambda body: flagged if "1+1" in str(body) and not server.live else echo(body)
+    server.batched(wait=True)
+    assert [bool(reply.error) for reply in server.drive(4)].count(True) == 1
+    folder = BatchFolder.beside(tmp_path / "journal.jsonl")
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text("".join(line for line in journal.read_text().splitlines(True) if "flagged" not in line))
+    server.drive(4)
+    assert server.submissions == 1, "a refusal in the batch's files counts"
+    journal.write_text("".join(line for line in journal.read_text().splitlines(True) if "flagged" not in line))
+    folder.drop_answers(lambda key, is_refusal: is_refusal)
+    server.drive(4)
     assert server.submissions == 2 and sorted(server.submitted.values()) == [1, 1, 1, 2]
 
 
@@ -922,82 +851,61 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_file_that_lacks_lines_is_downloaded_again_and_nothing_is_paid_twice(
-    name: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, counts: bool, server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = BatchServer()
-    batched(monkeypatch)
     spoiled(monkeypatch, server, DAMAGES[name], 2)
     if not counts:
         without_counts(monkeypatch, server)
-    with serving(server.handler()) as address:
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 6)
-        for _ in range(2):
-            with pytest.raises(
-                UserError, match=PENDING + r".*lack \d of its answers.*or delete .* to send these requests"
-            ):
-                drive(address, tmp_path, 6)
-        assert len(drive(address, tmp_path, 6)) == 6
+    server.pending(6)
+    for _ in range(2):
+        with pytest.raises(UserError, match=PENDING + r".*lack \d of its answers.*or delete .* to send these requests"):
+            server.drive(6)
+    assert len(server.drive(6)) == 6
     assert server.submissions == 1 and set(server.submitted.values()) == {1}
 
 
 def test_what_an_incomplete_file_has_is_taken_and_only_the_rest_is_sent_again_by_hand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = BatchServer()
-    batched(monkeypatch)
     spoiled(monkeypatch, server, DAMAGES["cut after a line"], 99)
-    with serving(server.handler()) as address:
-        for _ in range(3):
-            with pytest.raises(UserError, match=PENDING) as error:
-                drive(address, tmp_path, 6)
-        assert len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) == 3
-        assert "3 of 6 items have no answer yet" in error.value.line and "with 3 requests" in error.value.line
-        [record] = re.findall(r"delete (\S+)", error.value.line)
-        Path(record).unlink()
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 6)
-        assert len(drive(address, tmp_path, 6)) == 6
+    for _ in range(3):
+        with pytest.raises(UserError, match=PENDING) as error:
+            server.drive(6)
+    assert len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) == 3
+    assert "3 of 6 items have no answer yet" in error.value.line and "with 3 requests" in error.value.line
+    [record] = re.findall(r"delete (\S+)", error.value.line)
+    Path(record).unlink()
+    server.pending(6)
+    assert len(server.drive(6)) == 6
     assert sorted(server.submitted.values()) == [1, 1, 1, 2, 2, 2]
 
 
-def test_a_waiting_job_ends_if_a_file_stays_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = BatchServer()
-    batched(monkeypatch, wait=True)
+def test_a_waiting_job_ends_if_a_file_stays_incomplete(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.batched(wait=True)
     spoiled(monkeypatch, server, DAMAGES["empty"], 99)
-    with serving(server.handler()) as address, pytest.raises(UserError, match="lack 4 of its answers"):
-        drive(address, tmp_path, 4)
+    with pytest.raises(UserError, match="lack 4 of its answers"):
+        server.drive(4)
     assert server.submissions == 1
 
 
-def test_a_request_is_submitted_three_times_at_most_over_all_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_is_submitted_three_times_at_most_over_all_calls(server: Served, tmp_path: Path) -> None:
     """Then a command that a person types allows more. Other requests are answered."""
-    server = BatchServer(answer=lambda body: (500, {"error": {"message": "x"}}) if "1+1?" in str(body) else echo(body))
-    batched(monkeypatch)
-    with serving(server.handler()) as address:
-        for _ in range(4):
-            with pytest.raises(UserError) as error:
-                drive(address, tmp_path, 3)
-        assert (
-            "no answer in 3 batches, last" in error.value.line
-            and "maieutic forget --missing failed" in error.value.line
-        )
-        for _ in range(2):
-            with pytest.raises(UserError):
-                drive(address, tmp_path, 3)
-        assert sorted(server.submitted.values()) == [1, 1, 3]
-        assert BatchFolder.beside(tmp_path / "journal.jsonl").drop_failed() == 3
-        with pytest.raises(UserError, match=PENDING):
-            drive(address, tmp_path, 3)
+    server.answer = lambda body: (500, {"error": {"message": "x"}}) if "1+1?" in str(body) else echo(body)
+    for _ in range(4):
+        with pytest.raises(UserError) as error:
+            server.drive(3)
+    assert "no answer in 3 batches, last" in error.value.line and "maieutic forget --missing failed" in error.value.line
+    for _ in range(2):
+        with pytest.raises(UserError):
+            server.drive(3)
+    assert sorted(server.submitted.values()) == [1, 1, 3]
+    assert BatchFolder.beside(tmp_path / "journal.jsonl").drop_failed() == 3
+    server.pending(3)
     assert sorted(server.submitted.values()) == [1, 1, 4]
 
 
-def test_an_odd_line_concerns_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_odd_line_concerns_only_itself(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lone surrogates in a text, an identifier and an error; a byte order mark; invalid UTF-8."""
-    server = BatchServer()
-    batched(monkeypatch)
     odd = [
         b'{"custom_id": "\\ud800", "response": {"status_code": 200, "body": {}}}\n',
         b'{"custom_id": 7}\n', b'{"custom_id": "x", "error": {"code": "\\udc80", "message": "\\ud800"}}\n', b"\xff\xfe\n",
@@ -1007,23 +915,20 @@ def test_an_odd_line_concerns_only_itself(tmp_path: Path, monkeypatch: pytest.Mo
         return b"\xef\xbb\xbf" + content.replace(b'"message"', b'"odd": "\\ud800", "message"') + b"".join(odd)
 
     spoiled(monkeypatch, server, change, 99)
-    with serving(server.handler()) as address:
-        assert len(collect(address, tmp_path, 4)) == 4
+    assert len(server.collect(4)) == 4
 
 
 @pytest.mark.parametrize(("size", "line"), [(3 << 20, True), (3 << 20, False)])
-def test_a_download_has_limits(size: int, line: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_has_limits(
+    size: int, line: bool, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Limit a line and the file, both after decompression, so that little is read of a file that is too large."""
-    server = BatchServer()
-    batched(monkeypatch)
     monkeypatch.setattr(batch_endpoint, "LEAST_DOWNLOAD", 1 << 20)
     monkeypatch.setattr(batch_endpoint, "MOST_OF_ANSWER", 1 << 10)
     spoiled(monkeypatch, server, lambda content: (b"x" if line else b"{}\n") * (size // (1 if line else 3)), 1)
-    with serving(server.handler()) as address:
-        for _ in range(2):
-            with pytest.raises(UserError, match=PENDING):
-                drive(address, tmp_path, 3)
-        assert not list(tmp_path.rglob("*.part")) and len(drive(address, tmp_path, 3)) == 3
+    for _ in range(2):
+        server.pending(3)
+    assert not list(tmp_path.rglob("*.part")) and len(server.drive(3)) == 3
     assert server.submissions == 1
 
 
@@ -1072,7 +977,7 @@ def test_usual_redirects_are_followed() -> None:
 
 
 def test_credentials_of_netrc_are_sent_nowhere_even_beside_a_proxy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They would replace the API key, or reach the storage behind a redirect."""
     home = tmp_path / "home"
@@ -1082,8 +987,7 @@ def test_credentials_of_netrc_are_sent_nowhere_even_beside_a_proxy(
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("NETRC", str(home / ".netrc"))
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    server, authorized = BatchServer(), list[str | None]()
-    batched(monkeypatch)
+    authorized = list[str | None]()
 
     class Storage(Quiet):
         def do_GET(self) -> None:
@@ -1100,8 +1004,7 @@ def test_credentials_of_netrc_are_sent_nowhere_even_beside_a_proxy(
             return original(request)
 
         monkeypatch.setattr(server, "get", redirect)
-        with serving(server.handler()) as address:
-            assert len(collect(address, tmp_path, 3)) == 3
+        assert len(server.collect(3)) == 3
     assert authorized == [None]
 
 
@@ -1167,14 +1070,14 @@ def slow_file(server: BatchServer, monkeypatch: pytest.MonkeyPatch, name: str, s
 
 @pytest.mark.parametrize("name", ["out", "err"])
 def test_two_clients_with_one_journal_collect_a_batch_once(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second client asks while the first one downloads either file."""
-    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+    folder = BatchFolder(tmp_path / "j.batches")
     server.edit = half_expired
 
-    async def collect_with_both(address: str) -> tuple[str, Any]:
-        first, second = (client_of(address, BatchFolder(folder.path), wait=True) for _ in range(2))
+    async def collect_with_both() -> tuple[str, Any]:
+        first, second = (client_of(server.address, BatchFolder(folder.path), wait=True) for _ in range(2))
         collecting = asyncio.create_task(first.start())
         await asyncio.to_thread(requested.wait, 5)
         await second.start()
@@ -1186,24 +1089,25 @@ def test_two_clients_with_one_journal_collect_a_batch_once(
         await second.close()
         return summary, answer
 
-    with serving(server.handler()) as address:
-        asyncio.run(ask_all(client_of(address, folder), "a", "b", "c"))
-        requested = slow_file(server, monkeypatch, name, 0.4)
-        lock = take_lock(tmp_path / "j.lock")
-        summary, answer = asyncio.run(collect_with_both(address))
-        lock.close()
+    asyncio.run(ask_all(client_of(server.address, folder), "a", "b", "c"))
+    requested = slow_file(server, monkeypatch, name, 0.4)
+    lock = take_lock(tmp_path / "j.lock")
+    summary, answer = asyncio.run(collect_with_both())
+    lock.close()
     assert summary == "2 answered, 1 unanswered" and "answer to b" in answer.text
     assert server.submissions == 1 and sorted(path.suffix for path in folder.path.iterdir()) == [".answers", ".json"]
 
 
-def test_a_download_outlives_the_start_of_the_batchs_own_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_outlives_the_start_of_the_batchs_own_job(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A shard collects a batch of another shard, which starts meanwhile and removes what a killed job left."""
-    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+    folder = BatchFolder(tmp_path / "j.batches")
     server.edit = half_expired
 
-    async def collect_during_a_start(address: str) -> Any:
+    async def collect_during_a_start() -> Any:
         other = client_of(
-            address, BatchFolder(tmp_path / "k.batches"), BatchFolder(folder.path, owned=False), wait=True
+            server.address, BatchFolder(tmp_path / "k.batches"), BatchFolder(folder.path, owned=False), wait=True
         )
         await other.start()
         asking = asyncio.create_task(other.ask(request_about("b")))
@@ -1213,10 +1117,9 @@ def test_a_download_outlives_the_start_of_the_batchs_own_job(tmp_path: Path, mon
         await other.close()
         return answer
 
-    with serving(server.handler()) as address:
-        asyncio.run(ask_all(client_of(address, folder), "a", "b", "c"))
-        requested = slow_file(server, monkeypatch, "err", 0.4)
-        assert "answer to b" in asyncio.run(collect_during_a_start(address)).text
+    asyncio.run(ask_all(client_of(server.address, folder), "a", "b", "c"))
+    requested = slow_file(server, monkeypatch, "err", 0.4)
+    assert "answer to b" in asyncio.run(collect_during_a_start()).text
     assert [path.name for path in (tmp_path / "k.batches").iterdir()] == [] and server.submissions == 1
 
 
@@ -1239,8 +1142,8 @@ def test_an_index_outlives_the_removal_of_refusals(tmp_path: Path) -> None:
     assert answers.outcome("aa") == "no line in the batch's files"
 
 
-def test_a_refusal_after_an_unreadable_answer_is_final(tmp_path: Path) -> None:
-    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+def test_a_refusal_after_an_unreadable_answer_is_final(server: Served, tmp_path: Path) -> None:
+    folder = BatchFolder(tmp_path / "j.batches")
     refusal = {"error": {"code": "content_filter", "message": "flagged"}}
 
     def edit(batch: dict[str, Any], output: Lines, errors: Lines) -> tuple[Lines, Lines]:
@@ -1249,24 +1152,23 @@ def test_a_refusal_after_an_unreadable_answer_is_final(tmp_path: Path) -> None:
         return [output_line(key, 200, {"choices": []}) if is_first else output_line(key, 400, refusal)], []
 
     server.edit = edit
-    with serving(server.handler()) as address:
-        for _ in range(2):
-            [answer] = asyncio.run(ask_all(client_of(address, folder, wait=True, attempts=3), "a"))
-            assert "flagged" in answer.error and server.submissions == 2
+    for _ in range(2):
+        [answer] = asyncio.run(ask_all(client_of(server.address, folder, wait=True, attempts=3), "a"))
+        assert "flagged" in answer.error and server.submissions == 2
 
 
-def test_a_batch_that_did_not_answer_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_did_not_answer_is_counted_once(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One batch expires, and three more fail because too many tokens are queued."""
     monkeypatch.setattr(batch_collector, "QUEUE_SECONDS", 0.05)
-    server = BatchServer()
     server.edit = lambda batch, out, bad: (
         ([], [error_line(out[0]["custom_id"], "batch_expired")]) if batch["id"] == "batch_1" else (out, bad)
     )
     full = {"code": "token_limit_exceeded", "message": "too many tokens are queued"}
     server.failure = lambda number: full if 1 < number < 5 else None
-    with serving(server.handler()) as address:
-        client = client_of(address, BatchFolder(tmp_path / "j.batches"), wait=True)
-        [answer] = asyncio.run(ask_all(client, "a"))
+    client = client_of(server.address, BatchFolder(tmp_path / "j.batches"), wait=True)
+    [answer] = asyncio.run(ask_all(client, "a"))
     assert "answer to a" in answer.text and client.retries == {"batch_expired": 1} and server.submissions == 5
 
 
@@ -1285,37 +1187,35 @@ KEY_FIX = "set the environment variable that key_env names to a key that may use
     ],
 )
 def test_a_refused_call_about_a_batch_names_its_own_fix(
-    call: str, status: int, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: str, status: int, fix: str, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+    folder = BatchFolder(tmp_path / "j.batches")
     get = server.get
 
     def refuse(request: Any) -> None:
         refusal = json.dumps({"error": {"message": "not you"}}).encode()
         request.send(status, refusal) if call in request.path else get(request)
 
-    with serving(server.handler()) as address:
-        asyncio.run(ask_all(client_of(address, folder), "a"))
-        monkeypatch.setattr(server, "get", refuse)
-        [record] = folder.path.glob("*.json")
-        with pytest.raises(UserError) as error:
-            asyncio.run(ask_all(client_of(address, folder), "a"))
-        assert error.value.fix.startswith(fix.format(record=record))
-        expected = {"content": "files/file-out-batch_1/content", "batches/": "batches/batch_1"}[call]
-        assert f"{expected}: the server answers {status} (not you)" in error.value.line
-        monkeypatch.setattr(server, "get", get)
-        [answer] = asyncio.run(ask_all(client_of(address, folder), "a"))
+    asyncio.run(ask_all(client_of(server.address, folder), "a"))
+    monkeypatch.setattr(server, "get", refuse)
+    [record] = folder.path.glob("*.json")
+    with pytest.raises(UserError) as error:
+        asyncio.run(ask_all(client_of(server.address, folder), "a"))
+    assert error.value.fix.startswith(fix.format(record=record))
+    expected = {"content": "files/file-out-batch_1/content", "batches/": "batches/batch_1"}[call]
+    assert f"{expected}: the server answers {status} (not you)" in error.value.line
+    monkeypatch.setattr(server, "get", get)
+    [answer] = asyncio.run(ask_all(client_of(server.address, folder), "a"))
     assert "answer to a" in answer.text and server.submissions == 1
 
 
-def test_a_batch_of_a_former_entry_is_named_by_that_entry(tmp_path: Path) -> None:
+def test_a_batch_of_a_former_entry_is_named_by_that_entry(server: Served, tmp_path: Path) -> None:
     """The entry of a judge no longer uses batches when its last batch fails."""
-    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+    folder = BatchFolder(tmp_path / "j.batches")
     server.failure = lambda number: {"code": "billing_hard_limit_reached", "message": "pay"}
-    with serving(server.handler()) as address:
-        asyncio.run(ask_all(client_of(address, folder, asker="judge"), "a"))
-        with pytest.raises(UserError, match=r"^models\.m\.batch: batch batch_1 failed"):
-            asyncio.run(ask_all(client_of(address, folder, asker="judge", live=True), "a"))
+    asyncio.run(ask_all(client_of(server.address, folder, asker="judge"), "a"))
+    with pytest.raises(UserError, match=r"^models\.m\.batch: batch batch_1 failed"):
+        asyncio.run(ask_all(client_of(server.address, folder, asker="judge", live=True), "a"))
 
 
 @pytest.mark.parametrize(
@@ -1327,11 +1227,11 @@ def test_a_batch_of_a_former_entry_is_named_by_that_entry(tmp_path: Path) -> Non
     ],
 )
 def test_a_file_is_processed_before_its_batch_is_submitted(
-    statuses: list[str], expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    statuses: list[str], expected: str | None, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_endpoint, "UPLOAD_CHECK_SECONDS", 0.01)
     monkeypatch.setattr(batch_endpoint, "MOST_UPLOAD_CHECKS", 4)
-    server, folder, left = BatchServer(), BatchFolder(tmp_path / "j.batches"), iter(statuses)
+    folder, left = BatchFolder(tmp_path / "j.batches"), iter(statuses)
     get, post = server.get, server.post
 
     def described(request: Any) -> None:
@@ -1346,8 +1246,7 @@ def test_a_file_is_processed_before_its_batch_is_submitted(
 
     monkeypatch.setattr(server, "get", lambda request: (described if "files/file-in" in request.path else get)(request))
     monkeypatch.setattr(server, "post", upload)
-    with serving(server.handler()) as address:
-        [outcome] = asyncio.run(ask_all(client_of(address, folder), "a"))
+    [outcome] = asyncio.run(ask_all(client_of(server.address, folder), "a"))
     if expected is None:
         assert isinstance(outcome, Pending) and server.submissions == 1
     else:
@@ -1365,26 +1264,27 @@ def test_a_file_is_processed_before_its_batch_is_submitted(
         (500, {"error": {"message": "down"}}, False),
     ],
 )
-def test_a_dry_run_counts_what_the_next_job_sends_again(status: int, body: Any, settled: bool, tmp_path: Path) -> None:
-    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+def test_a_dry_run_counts_what_the_next_job_sends_again(
+    status: int, body: Any, settled: bool, server: Served, tmp_path: Path
+) -> None:
+    folder = BatchFolder(tmp_path / "j.batches")
     server.edit = lambda batch, out, bad: ([output_line(server.lines_of(batch)[0]["custom_id"], status, body)], [])
-    with serving(server.handler()) as address:
-        for _ in range(2):
-            with suppress(UserError):
-                asyncio.run(ask_all(client_of(address, folder), "a"))
-        for batch in folder.batches():
-            if batch.state == BatchState.COLLECTED:
-                answers = BatchAnswers(batch, folder.answers_path(batch))
-                assert answers.settles(batch.keys[0], request_about("a")) == settled
-        before = server.submissions
-        asyncio.run(ask_all(client_of(address, folder), "a"))
-        assert (server.submissions == 1) == settled and (before == 1 or not settled)
+    for _ in range(2):
+        with suppress(UserError):
+            asyncio.run(ask_all(client_of(server.address, folder), "a"))
+    for batch in folder.batches():
+        if batch.state == BatchState.COLLECTED:
+            answers = BatchAnswers(batch, folder.answers_path(batch))
+            assert answers.settles(batch.keys[0], request_about("a")) == settled
+    before = server.submissions
+    asyncio.run(ask_all(client_of(server.address, folder), "a"))
+    assert (server.submissions == 1) == settled and (before == 1 or not settled)
 
 
 def test_a_batch_that_has_ended_cannot_be_cancelled_but_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server, post = BatchServer(), None
+    post = None
 
     def conflict(request: Any) -> None:
         if not request.path.endswith("/cancel"):
@@ -1396,32 +1296,29 @@ def test_a_batch_that_has_ended_cannot_be_cancelled_but_is_no_error(
     post = server.post
     monkeypatch.chdir(tmp_path)
     folder = BatchFolder(Path("results/journal/j.batches"))
-    with serving(server.handler()) as address:
-        asyncio.run(ask_all(client_of(address, folder), "a"))
-        monkeypatch.setattr(server, "post", conflict)
-        cancel()
+    asyncio.run(ask_all(client_of(server.address, folder), "a"))
+    monkeypatch.setattr(server, "post", conflict)
+    cancel()
     assert ": completed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("damage", ["record", "answers"])
 def test_a_damaged_record_does_not_hide_other_batches(
-    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    damage: str, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = BatchServer()
     monkeypatch.chdir(tmp_path)
     old, new = (BatchFolder(Path(f"results/journal/{name}.batches")) for name in ("old", "new"))
-    with serving(server.handler()) as address:
-        for _ in range(2):
-            asyncio.run(ask_all(client_of(address, old), "a"))
-        [record] = old.path.glob("*.json")
-        record.write_text("{") if damage == "record" else record.with_suffix(".answers").unlink()
-        server.looks = 100
-        asyncio.run(ask_all(client_of(address, new), "b"))
-        problem = r"cannot be read" if damage == "record" else r"the answers of a batch are missing"
-        for command in (runs, cancel):
-            with pytest.raises(UserError, match=problem):
-                command()
-            assert "batch_2 at " in capsys.readouterr().out
+    for _ in range(2):
+        asyncio.run(ask_all(client_of(server.address, old), "a"))
+    [record] = old.path.glob("*.json")
+    record.write_text("{") if damage == "record" else record.with_suffix(".answers").unlink()
+    server.looks = 100
+    asyncio.run(ask_all(client_of(server.address, new), "b"))
+    problem = r"cannot be read" if damage == "record" else r"the answers of a batch are missing"
+    for command in (runs, cancel):
+        with pytest.raises(UserError, match=problem):
+            command()
+        assert "batch_2 at " in capsys.readouterr().out
     assert server.batches["batch_2"]["status"] == "cancelling"
 
 
@@ -1435,24 +1332,6 @@ def test_the_table_of_providers_is_that_of_the_resource_file() -> None:
     assert [line for line in page.splitlines() if "[page](" in line] == rows
     others = [name for name, api in batch_apis().items() if api.form == "other"]
     assert all(name in page.lower() for name in others) and all(api.page and api.read for api in batch_apis().values())
-
-
-PARSED: dict[str, tuple[Any, Any]] = {
-    "an answer": ({"custom_id": "k", "response": {"status_code": 200, "body": {"a": 1}}, "error": None}, {"a": 1}),
-    "azure's empty error": ({"custom_id": "k", "response": {"status_code": 200, "body": {"a": 1}}, "error": {}}, {"a": 1}),
-    "a code": ({"custom_id": "k", "response": None, "error": {"code": "batch_expired"}}, "batch_expired"),
-    "vllm": ({"custom_id": "k", "response": {"status_code": 400, "body": None}, "error": "too long"}, "400"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("line", "outcome"), PARSED.values(), ids=PARSED)
-def test_lines_are_parsed(line: Any, outcome: Any) -> None:
-    parsed = parse_line(json.dumps(line).encode())
-    assert parsed is not None and parsed.key == "k"
-    if isinstance(parsed.outcome, Refusal):
-        assert parsed.outcome.words.startswith(outcome)
-    else:
-        assert parsed.outcome == outcome
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[1]", b"null", b'{"custom_id": 5}', b"[" * 10_000, b"\xff\xfe"])

@@ -228,6 +228,7 @@ def test_a_job_crosses_as_it_was(tmp_path: Path) -> None:
     import yaml
 
     assert yaml.safe_load(out.read_text(encoding="utf-8")) == job["config"]
+    assert "ü 数" in out.read_text(encoding="utf-8"), "letters are not escaped"
 
 
 def printed_by(code: str) -> str:

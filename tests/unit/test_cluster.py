@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from maieutic.config.settings import read_config
 from maieutic.core.errors import UserError
 from maieutic.launch import cluster, hooks
 from maieutic.launch.cluster import (
@@ -16,7 +15,6 @@ from maieutic.launch.cluster import (
     NodeKind,
     Partition,
     check_available,
-    check_gpus,
     check_job,
     check_jobs,
     check_status_command,
@@ -33,7 +31,6 @@ from maieutic.launch.partition_file import (
 )
 from maieutic.launch.partitions import partitions
 from maieutic.launch.snakemake_compat import IntendedExecutor, intended_executor
-from shipped import shipped
 
 PARTITION_LISTING = """\
 cpu*|1-00:00:00|(null)|64|256000
@@ -217,13 +214,6 @@ def test_each_job_is_checked_against_the_cluster(tmp_path: Path, monkeypatch: py
     assert places == ["models.a.needs.gpus", "models.b.needs.gpus", "models.b.needs.runtime", "slurm_partition"]
 
 
-def test_a_missing_command_is_named() -> None:
-    with pytest.raises(
-        UserError, match=r"^no-such-command: the command is not on the PATH\. Fix: run this on the cluster's login node"
-    ):
-        cluster.run_slurm_command("no-such-command", "-x")
-
-
 def test_the_status_command_is_checked_against_slurms_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,24 +244,6 @@ def test_a_slurm_that_does_not_answer_is_one_line(
     with pytest.raises(UserError) as error:
         check_available("sacct")
     assert error.value.line == line
-
-
-@pytest.mark.parametrize(("needed", "total", "fits"), [(2, None, True), (2, 2, True), (2, 1, False), (0, 0, True)])
-def test_no_model_needs_more_gpus_than_there_are(needed: int, total: int | None, fits: bool) -> None:
-    config = shipped()
-    config["models"]["m"] = {
-        "engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": needed},
-    }  # fmt: skip
-    settings = read_config(config)
-    if fits:
-        check_gpus(settings, ["always-ask", "m"], total)
-        return
-    with pytest.raises(UserError) as error:
-        check_gpus(settings, ["always-ask", "m"], total)
-    assert error.value.line == (
-        f"models.m.needs.gpus: expected at most {total}, the profile's number of GPUs, found {needed}. Fix: raise server_gpus in the profile's "
-        "resources (--resources server_gpus=N), or lower needs.gpus"
-    )
 
 
 # The executor's partition file.

@@ -297,17 +297,6 @@ def test_a_proxy_that_wants_a_name_is_no_refused_key(monkeypatch: pytest.MonkeyP
             preflight.list_endpoint_models("m", model)
 
 
-def test_all_faults_of_a_check_are_findings() -> None:
-    def check() -> None:
-        raise UserError.of([UserError("a", "b", "c"), UserError("d", "e", "f")])
-
-    assert list(doctor.findings_of_check("it", check, "right")) == [
-        ("it: a", "fault", "b", "c"),
-        ("it: d", "fault", "e", "f"),
-    ]
-    assert list(doctor.findings_of_check("it", lambda: None, "right")) == [("it", "ok", "right", "")]
-
-
 def test_findings_are_printed_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     findings = [
         Finding("disk", "ok", "[5] GB free"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from maieutic.tools import labelling
 from maieutic.tools.labelling import (
     JudgeVerdicts,
     LabelOptions,
-    add_labelled_pairs,
     candidates_of,
     comparison_candidates,
     judge_pilots,
@@ -40,7 +39,7 @@ from maieutic.tools.labelling import (
 )
 from maieutic.tools.pinning import merged_configuration
 from run_configs import HOSTED, NOBODY
-from steps import items_of, labels_of
+from steps import items_of
 
 TASK = "mistake_remediation"
 RUBRIC = "mrbench_taxonomy"
@@ -271,21 +270,6 @@ def test_verdicts_by_another_rubric_are_ignored(
         labelling, "batch_verdicts", lambda *args: [*batch_verdicts(*args), str(tmp_path / "more.jsonl")]
     )
     assert labelling.verdicts_by_judge(plan, loaded, "mrbench") == before
-
-
-def test_a_tutor_that_answers_none_of_the_tasks_has_nothing_to_be_labelled(
-    run_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = plan_of(run_folder)
-    monkeypatch.setattr(RulePlan, "tutors_on", lambda plan, benchmark: ["far"])
-    monkeypatch.setattr(RulePlan, "can_answer", lambda plan, card, tutor: False)
-    monkeypatch.setattr(labelling, "read_run_records", lambda path, kind: [] if "items" in str(path) else 1 / 0)
-    with pytest.raises(UserError) as error:
-        candidates_of(plan, read_rubric(RUBRIC), [TASK], ["far"])
-    assert (
-        error.value.line
-        == "--tutors: no reply of these tutors can be labelled with the rubric. Fix: choose other --tutors, or another --rubric"
-    )
 
 
 def test_a_rubric_may_have_its_own_guideline(
@@ -614,104 +598,3 @@ def other_label(criterion: str, label_: str) -> str:
     """Return the desired label if this one is not desired, and else another."""
     desired = DESIRED_LABELS[criterion]
     return desired if label_ != desired else next(word for word in LABELS[criterion] if word != desired)
-
-
-def test_a_pilot_receives_labels_verdicts_and_weights(
-    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A reply drawn with probability 0.25 counts four times. A verdict that cannot be parsed is left out."""
-    count = len(read_records(Path(paths.ITEMS.of(benchmark="mrbench", task=TASK)), Item))
-    file = people_file(tmp_path, count, lambda number: number % 8 == 7)
-    plan = plan_of(run_folder, human_labels=str(file))
-    loaded = read_rubric(RUBRIC)
-    candidates, judged = candidates_of(plan, loaded, [TASK], None)
-    goal = DESIRED_LABELS[CRITERION]
-    verdict_values = judged.by_judge["one"]
-    for number, key in enumerate(sorted(key for key in verdict_values if key[2] == CRITERION)):
-        verdict_values[key] = None if number % 5 == 0 else goal if number % 3 else other_label(CRITERION, goal)
-    verdict_values["mrbench/0", "far", "no such criterion"] = "Yes"
-    calls, original, estimates = [], labelling.resolved_labels, {}
-    probabilities = [0.25, None, 0.5]
-
-    def with_probabilities(labels: Any) -> Any:
-        for number, (human_label, word) in enumerate(original(labels)):
-            yield human_label.model_copy(update={"probability": probabilities[number % 3]}), word
-
-    def recorded_pilot(pairs: Any, verdicts: Any, source: str, weights: Any) -> str:
-        estimates[len(estimates)] = (pairs, verdicts, source, weights)
-        return f"pilot {len(estimates) - 1}"
-
-    read_labels = labelling.read_human_labels
-    monkeypatch.setattr(labelling, "resolved_labels", with_probabilities)
-    monkeypatch.setattr(labelling, "estimate_pilot", recorded_pilot)
-    monkeypatch.setattr(labelling, "read_human_labels", lambda *args: calls.append(args) or read_labels(*args))
-    pilots = judge_pilots(plan, loaded, candidates, judged)
-    assert calls == [(file, plan.people_scales, plan.tasks_with_own_criteria, plan.config.limits)]
-    assert pilots == {name: f"pilot {number}" for number, name in enumerate(pilots)} and set(pilots) == set(LABELS)
-    expected: list[tuple[float, float, float]] = []
-    for number, (human_label, word) in enumerate(original(read_labels(*calls[0]))):
-        verdict = verdict_values.get((f"{human_label.task}/{human_label.id}", human_label.tutor, human_label.criterion))
-        if human_label.criterion == CRITERION and word is not None and verdict is not None:
-            expected.append((float(word == goal), float(verdict == goal), 1 / (probabilities[number % 3] or 1)))
-    pairs, verdicts, source, weights = estimates[list(pilots).index(CRITERION)]
-    assert pairs == [row[:2] for row in expected] and weights == [row[2] for row in expected] and source == str(file)
-    assert len(set(weights)) > 1 and 0 < len(expected) < count
-    assert sorted(verdicts) == sorted(
-        float(value == goal) for (_, _, name), value in verdict_values.items() if name == CRITERION and value
-    )
-    assert 0.5 < sum(verdicts) / len(verdicts) < 0.8
-    unlabelled = estimates[list(pilots).index("Coherence")]
-    assert unlabelled[0] == unlabelled[3] == [] and len(unlabelled[1]) == len(verdict_values) // len(LABELS)
-
-
-def test_a_labelled_set_counts_for_its_own_rubric_only(
-    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first labelled set that is judged by this rubric is used, with each label's weight."""
-    enter_checkout(tmp_path, monkeypatch)
-    plan = plan_of(tmp_path, labels=["mr_gsm8k_reasons", "mrbench"])
-    loaded = read_rubric(RUBRIC)
-    assert plan.validating_releases("one") == ["mr_gsm8k_reasons", "mrbench"] and plan.validating_releases("two") == [
-        "mrbench"
-    ]
-    for release in plan.validating_releases("one"):
-        labels_of(plan, release)
-    pairs: dict[str, list[tuple[str, str, float]]] = {}
-    assert add_labelled_pairs(plan, loaded, None, pairs) == "" and pairs == {}
-    assert add_labelled_pairs(plan, loaded, "one", pairs) == "" and pairs == {}, "the judge has no verdicts yet"
-    labels = read_labelled_data(Path(paths.LABELS.of(release="mrbench")).parent)
-    replies = list(dict.fromkeys((label.id, label.tutor) for label in labels.labels))
-    verdicts = Path(paths.LABELLED_VERDICTS.of(judge="one"))
-    write_records(
-        verdicts,
-        [
-            Judgement(
-                id=id_, task=task, tutor=tutor, rubric=RUBRIC, key="k", raw="",
-                verdicts=[Verdict(criterion=CRITERION, value=None if number == 3 else word)],
-            )
-            for task, word in (("mr_gsm8k_reasons", "No"), ("mrbench", "Yes"), ("another", "To some extent"))
-            for number, (id_, tutor) in enumerate(replies)
-        ],
-    )  # fmt: skip
-    probabilities = {key: (0.25, None, 0.5)[number % 3] for number, key in enumerate(replies)}
-    original = labelling.read_labelled_data
-
-    def with_probabilities(folder: Path) -> Any:
-        labelled = original(folder)
-        weighted = [
-            label.model_copy(update={"probability": probabilities.get((label.id, label.tutor))})
-            for label in labelled.labels
-        ]
-        return labelled._replace(labels=weighted)
-
-    monkeypatch.setattr(labelling, "read_labelled_data", with_probabilities)
-    pairs_by_criterion: dict[str, list[tuple[str, str, float]]] = defaultdict(list)
-    assert add_labelled_pairs(plan, loaded, "one", pairs_by_criterion) == "MRBench V1" and set(pairs_by_criterion) == {
-        CRITERION
-    }
-    assert pairs_by_criterion[CRITERION] == [
-        (label.label, "Yes", 1 / (probabilities[label.id, label.tutor] or 1))
-        for label in labels.labels
-        if label.criterion == CRITERION and (label.id, label.tutor) != replies[3]
-    ]
-    assert add_labelled_pairs(plan, read_rubric("mrbench_critic"), "one", pairs_by_criterion) == "", "wrong rubric"

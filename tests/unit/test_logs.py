@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from maieutic.core import plugins, progress
-from maieutic.core.errors import UserError, check_all
 from maieutic.core.jobs import Job
 from maieutic.core.logs import LOG_ONLY, log_to
 
@@ -284,24 +283,6 @@ class Example(Job):
 def test_defaults_are_left_out_of_a_job() -> None:
     assert Example(name="x").to_json() == '{"name":"x"}'
     assert Example(name="x", more=4).to_json() == '{"name":"x","more":4}'
-
-
-def test_checks_go_on_after_a_fault_and_list_each_once() -> None:
-    ran: list[str] = []
-
-    def check(name: str, *faults: str) -> None:
-        ran.append(name)
-        if faults:
-            raise UserError.of([UserError(fault, "is wrong", "mend it") for fault in faults])
-
-    check_all([])
-    check_all([lambda: check("fine")])
-    with pytest.raises(UserError) as error:
-        check_all([lambda: check("one", "a", "b"), lambda: check("two"), lambda: check("three", "b", "c")])
-    assert ran == ["fine", "one", "two", "three"]
-    assert error.value.lines == "\n".join(f"{name}: is wrong. Fix: mend it" for name in "abc")
-    assert str(error.value) == " Also, ".join(f"{name}: is wrong. Fix: mend it" for name in "abc")
-    assert (error.value.place, error.value.problem, error.value.fix) == ("a", "is wrong", "mend it")
 
 
 def test_a_traceback_is_one_line_on_the_terminal_and_whole_in_the_log(tmp_path: Path) -> None:

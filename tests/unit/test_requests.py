@@ -13,14 +13,13 @@ import pytest
 from conftest import enter_checkout
 from httpserver import chat, scripted, serving
 from maieutic.config import cards
-from maieutic.config.models import VllmModel
 from maieutic.core import paths
 from maieutic.core.journal import FinishedRequest
 from maieutic.judges import stage as judges_stage
 from maieutic.judges.probes import PROBES
 from maieutic.judges.verdicts import judge_labelled, judge_replies
-from maieutic.launch import answers_on_file, requests
-from maieutic.launch.answers_on_file import AnswersOnFile, NotOnFile, request_identity
+from maieutic.launch import requests
+from maieutic.launch.answers_on_file import AnswersOnFile, NotOnFile
 from maieutic.launch.requests import (
     VERDICT_TOKENS,
     NewRequests,
@@ -405,20 +404,6 @@ def test_follow_up_questions_are_looked_up_for_the_verdicts_on_file(monkeypatch:
     asyncio.run(requests.verdicts_on_file([(loaded, "a"), (loaded, "b")], unused, unused))
     assert questions == [(case, question) for case in "abc" for question in "12"]
     assert rounds == [["a1", "b1", "b2"], ["c1", "c2"]]
-
-
-def test_a_served_models_request_identity_is_known_once_its_weights_exist(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[Any] = []
-    monkeypatch.setattr(answers_on_file, "served_identity", lambda *args: calls.append(args) or {"commit": "x"})
-    model = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}})
-    manifest = tmp_path / "m/manifest.json"
-    assert request_identity(model, []) is None and request_identity(model, [str(manifest)]) is None and not calls
-    manifest.parent.mkdir()
-    manifest.write_text("{}", encoding="utf-8")
-    assert request_identity(model, [str(manifest), "other"]) == {"commit": "x"}
-    assert calls == [(model, manifest.parent)]
 
 
 def test_a_shard_has_its_part_of_an_estimate() -> None:

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import yaml
 from conftest import ROOT, enter_checkout
-from maieutic.config.models import HostedModel
 from maieutic.core import paths, run_files
 from maieutic.core.errors import UserError
 from maieutic.launch import cluster, hooks, images, preflight, results_lock, snakemake_compat
@@ -414,44 +413,6 @@ def test_an_image_is_read_by_apptainer_or_singularity(
         with pytest.raises(UserError) as fault:
             images.lock_of_image("x.sif")
         assert fault.value.line == f"x.sif: apptainer cannot read the image: {reason}. Fix: build the image again"
-
-
-@pytest.mark.parametrize(
-    ("base_url", "address", "headers"),
-    [
-        ("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1/models", {"Authorization": "Bearer s3cret"}),
-        ("http://127.0.0.1:9/vX//", "http://127.0.0.1:9/vX/models", {"Authorization": "Bearer s3cret"}),
-        ("https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/models",
-         {"x-api-key": "s3cret", "anthropic-version": "2023-06-01"}),
-    ],
-)  # fmt: skip
-def test_an_endpoint_gets_one_request_for_its_models(
-    base_url: str, address: str, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The request has a timeout and the endpoint's own headers. Redirects, which would pass the key on, are refused."""
-    import requests
-
-    requests_sent: list[Any] = []
-
-    def get(url: str, **options: Any) -> Any:
-        requests_sent.append((url, options))
-        return SimpleNamespace(status_code=404)
-
-    monkeypatch.setenv("FAR_KEY", "s3cret")
-    monkeypatch.setattr(requests, "get", get)
-    model = HostedModel.model_validate({"engine": "hosted", "base_url": base_url, "model": "m", "key_env": "FAR_KEY"})
-    preflight.list_endpoint_models("far", model)
-    assert requests_sent == [
-        (
-            address,
-            {
-                "headers": headers,
-                "timeout": preflight.ENDPOINT_SECONDS,
-                "allow_redirects": False,
-                "auth": preflight.unchanged_request,
-            },
-        )
-    ]
 
 
 LOCK_HOLDER = """

@@ -42,6 +42,8 @@ def test_the_shipped_configuration_is_right_and_adds_the_baselines() -> None:
     ]  # fmt: skip
 
 
+OWN_PAIRS = {"title": "T", "licence": "MIT", "loader": "table", "file": "tests/cases/own_pairs.jsonl"}
+BY_PEOPLE = {"judges": [], "human_labels": "tests/cases/own_people.csv", "reward_models": [], "labels": []}
 BAD = [
     ("unknown key", "run/tutor", ["echo"], r"^run\.tutor: is not a known key\. Fix: did you mean 'tutors'\?"),
     ("endpoint of a hosted model", "models/m", {**HOSTED, "endpoint": "chta"}, r"^models\.m\.endpoint: .*'chat', 'completions' or 'responses', found 'chta'"),
@@ -95,7 +97,7 @@ BAD = [
     ("key as a name", "models/sk-Abcdefghijklmnop1234", HOSTED, r"^models\.\[key\]: this looks like a secret key(?!.*sk-Abc)"),
     ("bearer in a notice", "models/m", {**HOSTED, "notice": "Bearer abcdefghijklmnop"}, r"^models\.m\.notice: this looks like a secret key"),
     ("key of a data set", "datasets/gsm8k/published/url", "https://x.org/a?token=hunter2", r"^datasets\.gsm8k\.published\.url: .*expected an address without a user, password or key"),
-    ("password of a data set", "datasets/gsm8k/published/url", "https://u:hunter2@x.org/a", r"^datasets\.gsm8k\.published\.url: .*expected an address without a user, password or key"),
+    ("password of a data set", "datasets/gsm8k/published/url", "https://u:hunter2@x.org/a", r"^datasets\.gsm8k\.published\.url: .*expected an address without a user, password or key(?!.*hunter2)"),
     ("name of a language", "run/language", "german", r"^run\.language: expected the two letters of a language in ISO 639-1, found 'german'\. Fix: write en"),
     ("file as an address", "datasets/gsm8k/published/url", "file:///etc/passwd", r"^datasets\.gsm8k\.published\.url: .*expected an address that begins with https"),
     ("port out of range", "models/m", {**HOSTED, "base_url": "http://x:99999/v1"}, r"^models\.m\.base_url: .*the address cannot be parsed: Port out of range"),
@@ -133,7 +135,7 @@ BAD = [
     ("an adapter of trained weights", "models/m", {"engine": "reward", "train": {"base": "minilm", "mix": {}}, "adapter": "internlm2"}, r"adapter requires weights\.repo"),
     ("code without a commit", "models/m", {**VLLM, "weights": {"path": "x"}, "trust_remote_code": True}, r"requires a commit in weights\.revision, so that the code is pinned"),
     ("file as an endpoint", "models/m", {**HOSTED, "base_url": "file:///etc/passwd"}, r"^models\.m\.base_url: expected an address"),
-    ("key instead of its variable", "models/m", {**HOSTED, "key_env": "sk-abc"}, r"^models\.m\.key_env: string should match pattern"),
+    ("key instead of its variable", "models/m", {**HOSTED, "key_env": "sk-hunter2"}, r"^models\.m\.key_env: string should match pattern(?!.*hunter2)"),
     ("unknown baseline", "models/always-0/tutor", "always-1", r"^models\.always-0\.tutor: 'always-1' is not in the list of baseline tutors"),
     ("data folder that does not exist", "data_dir", "/nowhere", r"^data_dir: /nowhere is not a folder"),
     ("unknown edition", "edition", "full", r"^edition: input should be 'demo' or 'published', found 'full'"),
@@ -183,6 +185,20 @@ BAD = [
     ("hub without a commit", "datasets/tutorbench/published/hub/revision", None, r"^datasets\.tutorbench\.published: ScaleAI/TutorBench has no pinned commit"),
     ("hub and CSV", "datasets/tutorbench/format", "csv", r"^datasets\.tutorbench: .*'hub' and embedded pictures require format: parquet"),
     ("file without an address", "run/tasks", ["tutorbench/copy_text"], r"^datasets\.tutorbench_copy\.published\.path: .* is neither in data_dir \(null\) nor .*copy_text\.yaml needs"),
+    ("rubric twice", "models/demo-judge/rubrics", ["mrbench_taxonomy", "mrbench_taxonomy"], r"^models\.demo-judge: mrbench_taxonomy is listed twice\. Fix: list it once$"),
+    ("tags without criteria", "run/taggers", ["gpt-5-tagger"], r"^run\.taggers: no selected task has judged items that define their own criteria\. Fix: add tutorbench to run\.tasks and its judge to run\.judges"),
+    ("budget of a judge without a model", "run/budget", {"models": {"mrbench-word-lists": {"requests": 5}}}, r"^run\.budget\.models\.mrbench-word-lists: mrbench-word-lists is a judge without a model\. Fix: remove this key$"),
+    ("pairs with the name of a source", "preferences/mathdial", OWN_PAIRS, r"^preferences\.mathdial: mathdial is the name of a source of training pairs\. Fix: choose another name$"),
+    ("pairs in no file", "preferences/own", {**OWN_PAIRS, "file": "gone.jsonl"}, r"^preferences\.own\.file: gone\.jsonl does not exist\. Fix: correct the path, or remove the key$"),
+    ("pairs of no data set", "preferences/own", {"title": "T", "licence": "MIT", "loader": "bridge", "datasets": ["b"]}, r"^preferences\.own\.datasets: 'b' is not in the registry\. Fix: choose one of "),
+    ("unknown preferences", "run/preferences", ["x"], r"^run\.preferences\[0\]: 'x' is not in the sets of preferences\. Fix: choose one of bridge"),
+    ("preferences twice", "run/preferences", ["bridge", "bridge"], r"^run\.preferences\[1\]: bridge is listed twice\. Fix: list it once$"),
+    ("no preferences", "run/preferences", [], r"^run\.preferences: there are no pairs to validate reward models and classifiers on\. Fix: list at least one set"),
+    ("missing data set of pairs", "datasets/mathdial_train", "-", r"^source of pairs mathdial: 'mathdial_train' is not in the registry"),
+    ("labels by people without a judge", "run", {"tutors": ["echo"], "tasks": ["mrbench"], **BY_PEOPLE}, r"^run\.human_labels: human labels correct a judge's scores, but run\.judges is empty\. Fix: add a judge to run\.judges, or remove this key$"),
+    ("labels by people without a judged task", "run", {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"], **BY_PEOPLE, "judges": ["demo-judge"]}, r"^run\.human_labels: no selected task is graded by a judge\. Fix: add mrbench to run\.tasks, or remove this key$"),
+    ("reference without replies", "run", {"tutors": ["reference"], "tasks": ["tutorbench/text"]}, r"^models\.reference\.tutor: no task in run\.tasks has human replies\. Fix: remove reference from run\.tutors$"),
+    ("password of an endpoint", "models/m", {**HOSTED, "base_url": "https://user:hunter2@example.org/v1"}, r"^models\.m\.base_url: expected an address(?!.*hunter2)"),
     ("share of unreadable replies above one", "run/max_unreadable", 5, r"^run\.max_unreadable: input should be less than or equal to 1"),
 ]  # fmt: skip
 
@@ -362,19 +378,6 @@ def test_display_keys_do_not_reach_the_job() -> None:
     assert all(f'"{key}"' not in text for key in ("label", "notice", "paper", "group", "price"))
     plain = entry_for_asking(check_config(changed("models/m", HOSTED)).models["m"])
     assert text == plain.model_dump_json(exclude_defaults=True)
-
-
-def test_a_secret_in_the_wrong_place_is_not_repeated() -> None:
-    for entry in ({**HOSTED, "key_env": "sk-SECRET"}, {**HOSTED, "base_url": "https://user:SECRET@example.org/v1"}):
-        with pytest.raises(
-            UserError, match=r"^models\.m\.(key_env: string should match pattern|base_url: expected an address)"
-        ) as fault:
-            check_config(changed("models/m", entry))
-        assert "SECRET" not in str(fault.value)
-    url = "https://user:SECRET@example.org/file.jsonl"
-    with pytest.raises(UserError, match=r"^datasets\.gsm8k\.published\.url: .*expected an address without") as fault:
-        check_config(changed("datasets/gsm8k/published/url", url))
-    assert "SECRET" not in str(fault.value)
 
 
 @pytest.mark.parametrize("overlay", ["demo", "sample", "curation"])

@@ -456,18 +456,6 @@ def test_after_activate_both_commands_are_on_the_path(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.strip() == "9.27.1", done.stderr
 
 
-def test_the_bill_of_materials_lists_the_packages_of_an_environment(tmp_path: Path) -> None:
-    line = [Path(sys.executable).with_name("cyclonedx-py"), "environment", ".venv/driver", "-o", tmp_path / "bom.json"]
-    subprocess.run(line, check=True, env=environment())
-    components = json.loads((tmp_path / "bom.json").read_text(encoding="utf-8"))["components"]
-    versions = {component["name"]: component["version"] for component in components}
-    locked = re.findall(r"^([A-Za-z0-9.-]+)==(\S+)", Path("envs/driver.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    canonical = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in versions.items()}
-    assert {name: canonical.get(name) for name, _ in locked} == dict(locked)
-    assert not {"pytest", "mypy", "ruff"} & versions.keys(), "the driver's environment contains no tools of developers"
-    assert all(component.get("licenses") for component in components if component["name"] == "snakemake")
-
-
 def test_two_set_ups_at_once_wait_for_each_other_and_a_later_one_writes_nothing(tmp_path: Path) -> None:
     """Two calls at once: `make demo` beside `make test`. A later call must not change `.venv`, which a run may use."""
     home, store = tmp_path / "checkout", tmp_path / "store"
@@ -557,6 +545,8 @@ def test_the_effective_config_is_saved_without_secrets(finished: Path) -> None:
     saved = yaml.safe_load((finished / "results/report/config.yaml").read_text(encoding="utf-8"))
     assert saved["run"]["tutors"] == ["echo"] and saved["edition"] == "demo"
     assert set(saved["models"]) == {"echo", "always-0", "always-ask", "always-yes", "reference", "reveal"}
+    shipped = yaml.safe_load((finished / "config/datasets.yaml").read_text(encoding="utf-8"))
+    assert set(saved["datasets"]) < set(shipped.get("datasets", shipped)), "only those that the run uses"
 
 
 def test_snakemakes_own_report_renders(finished: Path) -> None:
