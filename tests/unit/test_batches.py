@@ -117,32 +117,30 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
         yield server
 
 
-def test_a_second_job_collects_the_answers_and_equals_a_live_job(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(BATCH_VARIABLE)
-    live = server.drive(20, tmp_path / "live", endpoint="chat")
+def test_a_second_job_collects_the_answers_and_equals_a_live_job(server: Served) -> None:
+    server.patch.delenv(BATCH_VARIABLE)
+    live = server.drive(20, server.folder / "live", endpoint="chat")
     server.batched()
-    pending = server.pending(20, tmp_path / "batch", endpoint="chat")
+    pending = server.pending(20, server.folder / "batch", endpoint="chat")
     assert pending.line.startswith(
         f"batches: m: 20 of 20 items have no answer yet: 1 batch at {server.address.removeprefix('http://')} with 20 requests"
     )
     assert pending.fix == "run again later; `maieutic runs` shows the state of the batches"
     assert server.live == 20
-    replies = server.drive(20, tmp_path / "batch", endpoint="chat")
+    replies = server.drive(20, server.folder / "batch", endpoint="chat")
     assert contents(replies) == contents(live) and all(turn.batched for reply in replies for turn in reply.turns)
-    keys = [load_journal_answers(tmp_path / name / "journal.jsonl", FinishedRequest) for name in ("live", "batch")]
+    keys = [load_journal_answers(server.folder / name / "journal.jsonl", FinishedRequest) for name in ("live", "batch")]
     assert set(keys[0]) == set(keys[1]), "the keys of a live run"
     assert (server.live, server.submissions, set(server.submitted.values())) == (20, 1, {1})
-    [line] = [line for line in ledger_lines(tmp_path / "batch/journal.ledger") if line.batched]
+    [line] = [line for line in ledger_lines(server.folder / "batch/journal.ledger") if line.batched]
     assert (line.requests, line.prompt_tokens, line.completion_tokens) == (20, 200, 40)
     [batch] = server.batches.values()
     assert batch["metadata"]["maieutic_job"] == "journal"
-    server.drive(20, tmp_path / "batch", endpoint="chat")
+    server.drive(20, server.folder / "batch", endpoint="chat")
     assert (server.live, server.submissions) == (20, 1)
-    for path in tmp_path.rglob("*"):
+    for path in server.folder.rglob("*"):
         assert path.is_dir() or KEY.encode() not in path.read_bytes()
-    assert b'"batched"' not in (tmp_path / "live/journal.jsonl").read_bytes(), "live journals are as they were"
+    assert b'"batched"' not in (server.folder / "live/journal.jsonl").read_bytes(), "live journals are as they were"
 
 
 def test_a_waiting_job_needs_no_second_one(server: Served) -> None:
@@ -220,9 +218,7 @@ def test_each_line_decides_about_its_own_item(name: str, place: str, server: Ser
 
 
 @pytest.mark.parametrize("status", ["expired", "cancelled", "canceled", "COMPLETED"])
-def test_what_an_ended_batch_answered_is_kept_and_the_rest_is_sent_again(
-    status: str, server: Served, tmp_path: Path
-) -> None:
+def test_what_an_ended_batch_answered_is_kept_and_the_rest_is_sent_again(status: str, server: Served) -> None:
 
     def edit(batch: dict[str, Any], output: Lines, errors: Lines) -> tuple[Lines, Lines]:
         if batch["id"] != "batch_1":
@@ -234,7 +230,7 @@ def test_what_an_ended_batch_answered_is_kept_and_the_rest_is_sent_again(
     for _ in range(2):
         server.pending(10)
     assert sorted(server.submitted.values()) == [1] * 3 + [2] * 7
-    assert len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) == 3
+    assert len(load_journal_answers(server.folder / "journal.jsonl", FinishedRequest)) == 3
     assert len(server.drive(10)) == 10
     assert server.submissions == 2 and set(server.answered.values()) == {1}, "nothing is answered, and paid, twice"
 
@@ -319,18 +315,16 @@ except BaseException as error:
 
 
 @pytest.mark.slow
-def test_ten_kills_ask_nothing_twice_and_change_no_answer(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ten_kills_ask_nothing_twice_and_change_no_answer(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """500 requests in batches of 20; five kills come between a submission and its answer, five at any time."""
     count, seed = 500, random.Random(48)
     holding = threading.Event()
     server.submitting = lambda number: "hold" if holding.is_set() else None
     environment = {**os.environ, "PYTHONPATH": "workflow", BATCH_VARIABLE: settings(requests=20)}
-    folder = tmp_path / "batches"
+    folder = server.folder / "batches"
     folder.mkdir()
     monkeypatch.delenv(BATCH_VARIABLE)
-    live = server.drive(count, tmp_path / "live")
+    live = server.drive(count, server.folder / "live")
     live_requests = server.live
     kills = {"between": 0, "at any time": 0}
     code = None
@@ -434,31 +428,27 @@ REFUSED_CALLS: dict[str, tuple[int, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED_CALLS)
-def test_an_endpoint_without_batches_is_an_error_of_one_line(
-    name: str, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endpoint_without_batches_is_an_error_of_one_line(name: str, server: Served) -> None:
     status, pattern = REFUSED_CALLS[name]
 
     def refuse(request: Any) -> None:
         request.rfile.read(int(request.headers.get("Content-Length") or 0))
         request.send(status, b'{"error": {"message": "no"}}')
 
-    monkeypatch.setattr(server, "post", refuse)
+    server.patch.setattr(server, "post", refuse)
     with pytest.raises(UserError, match=pattern) as error:
         server.drive(3)
     assert "\n" not in error.value.lines
-    assert not list(tmp_path.glob("journal.batches/*")), "nothing is left of a batch that was not accepted"
+    assert not list(server.folder.glob("journal.batches/*")), "nothing is left of a batch that was not accepted"
 
 
-def test_a_switch_to_live_requests_in_mid_run_asks_nothing_twice(
-    server: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_switch_to_live_requests_in_mid_run_asks_nothing_twice(server: Served) -> None:
     server.looks = 1
-    monkeypatch.delenv(BATCH_VARIABLE)
+    server.patch.delenv(BATCH_VARIABLE)
     server.drive(4)
     server.batched()
     server.pending(10)
-    monkeypatch.delenv(BATCH_VARIABLE)
+    server.patch.delenv(BATCH_VARIABLE)
     with pytest.raises(UserError, match=PENDING + "1 batch"):
         server.drive(15)  # the batch has not ended at the first look
     assert server.live == 4 + 5, "new requests are sent by themselves"
@@ -489,38 +479,34 @@ def test_a_conversation_of_several_turns_is_a_batch_a_turn(server: Served, monke
     assert server.submissions == 3 and len(server.submitted) == 18
 
 
-def test_a_budget_reserves_the_most_that_a_batch_can_cost(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_budget_reserves_the_most_that_a_batch_can_cost(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request may take 8 answer tokens and its prompt. What is not used is free for the next batch."""
-    with_budget(monkeypatch, tmp_path, tokens=600)
+    with_budget(monkeypatch, server.folder, tokens=600)
     with pytest.raises(
         UserError, match=PENDING + r".*; no more are sent, since the rest of run\.budget is reserved for batches"
     ):
         server.drive(30)
     first = len(server.submitted)
-    spent = spending(tmp_path / "purse.jsonl")
+    spent = spending(server.folder / "purse.jsonl")
     assert 0 < first < 30 and spent[0] == first and spent[1] <= 600
-    (tmp_path / "purse.jsonl").unlink()  # as at the start of another run
+    (server.folder / "purse.jsonl").unlink()  # as at the start of another run
     server.pending(30)
-    settled = spending(tmp_path / "purse.jsonl")
+    settled = spending(server.folder / "purse.jsonl")
     assert len(server.submitted) > first, "the answers of the first batch left something for a second one"
     assert settled[1] <= 600 and server.submissions == 2
 
 
-def test_attempts_of_one_run_reserve_a_request_once(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attempts_of_one_run_reserve_a_request_once(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Snakemake's `retries` start a pending job again, within the same budget."""
     server.looks = 3
-    with_budget(monkeypatch, tmp_path, tokens=100_000)
+    with_budget(monkeypatch, server.folder, tokens=100_000)
     amounts = []
     for _ in range(4):
         server.pending(5)
-        amounts.append(spending(tmp_path / "purse.jsonl"))
+        amounts.append(spending(server.folder / "purse.jsonl"))
     assert amounts == [amounts[0]] * 4 and amounts[0][0] == 5
     server.drive(5)
-    requests, tokens, usd = spending(tmp_path / "purse.jsonl")
+    requests, tokens, usd = spending(server.folder / "purse.jsonl")
     assert (requests, tokens, round(usd, 6)) == (5, 60, 0.05), "five answers of twelve tokens"
 
 
@@ -559,15 +545,13 @@ def test_a_batch_api_of_another_form_is_refused_before_anything_is_sent(address:
     HostedModel.model_validate({**entry, "batch": False})
 
 
-def test_runs_lists_pending_batches_and_cancel_ends_them(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_lists_pending_batches_and_cancel_ends_them(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
     server.looks = 100
     server.batched(requests=4)
-    journals = tmp_path / "results/journal/replies/toy"
+    journals = server.folder / "results/journal/replies/toy"
     journals.mkdir(parents=True)
     server.pending(8, journals)
-    monkeypatch.chdir(tmp_path)
+    server.patch.chdir(server.folder)
     first, _ = sorted(pending_batches()[0], key=lambda batch: batch.line)
     assert first.run == "r" and "4 requests of replies/toy/journal, submitted 20" in first.line
     assert (
@@ -579,24 +563,22 @@ def test_runs_lists_pending_batches_and_cancel_ends_them(
     cancel("r")
     assert capsys.readouterr().out.count(": cancelling") == 2
     assert {batch["status"] for batch in server.batches.values()} == {"cancelling"}
-    monkeypatch.undo()
-    monkeypatch.setenv("TEST_KEY", KEY)
+    server.patch.undo()
+    server.patch.setenv("TEST_KEY", KEY)
     assert len(server.drive(8, journals)) == 8, "finished answers of cancelled batches are collected"
-    monkeypatch.chdir(tmp_path)
+    server.patch.chdir(server.folder)
     assert pending_batches() == ([], [])
     cancel()
     assert "No run of this folder has pending batches." in capsys.readouterr().out
 
 
-def test_pending_batches_are_listed_without_their_key(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pending_batches_are_listed_without_their_key(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     server.looks = 100
-    journals = tmp_path / "results/journal"
+    journals = server.folder / "results/journal"
     journals.mkdir(parents=True)
     with serving(server.handler()) as address, pytest.raises(UserError, match=PENDING):
         drive(address, journals, 2)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(server.folder)
     assert "attempts to call batches/batch_1 failed, last ClientConnectorError" in pending_batches()[0][0].line
     monkeypatch.delenv("TEST_KEY")
     assert pending_batches()[0][0].line.endswith("in_progress, its current status needs the key: export TEST_KEY=...")
@@ -719,9 +701,7 @@ def test_a_waiting_job_ends_if_answers_cannot_be_fetched(server: Served, monkeyp
     assert server.submissions == 2
 
 
-def test_a_key_that_a_server_echoes_in_a_batch_is_not_stored(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_a_server_echoes_in_a_batch_is_not_stored(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor in the files of a download that was cut off."""
     server.answer = lambda body: (200, chat({"content": f"{KEY} \u2028 {'x' * 70_000}"}))
     stored: list[bytes] = []
@@ -734,7 +714,7 @@ def test_a_key_that_a_server_echoes_in_a_batch_is_not_stored(
     [reply, *_] = server.collect(2, endpoint="chat")
     assert reply.turns[0].text.startswith("[key] \u2028 xxx") and len(reply.turns[0].text) > 70_000
     assert len(stored[0]) > 140_000
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    files = [path for path in server.folder.rglob("*") if path.is_file()]
     assert KEY.encode() not in b"".join([*stored, *(path.read_bytes() for path in files)])
 
 
@@ -851,11 +831,11 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_file_that_lacks_lines_is_downloaded_again_and_nothing_is_paid_twice(
-    name: str, counts: bool, server: Served, monkeypatch: pytest.MonkeyPatch
+    name: str, counts: bool, server: Served
 ) -> None:
-    spoiled(monkeypatch, server, DAMAGES[name], 2)
+    spoiled(server.patch, server, DAMAGES[name], 2)
     if not counts:
-        without_counts(monkeypatch, server)
+        without_counts(server.patch, server)
     server.pending(6)
     for _ in range(2):
         with pytest.raises(UserError, match=PENDING + r".*lack \d of its answers.*or delete .* to send these requests"):
@@ -864,14 +844,12 @@ def test_a_file_that_lacks_lines_is_downloaded_again_and_nothing_is_paid_twice(
     assert server.submissions == 1 and set(server.submitted.values()) == {1}
 
 
-def test_what_an_incomplete_file_has_is_taken_and_only_the_rest_is_sent_again_by_hand(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spoiled(monkeypatch, server, DAMAGES["cut after a line"], 99)
+def test_what_an_incomplete_file_has_is_taken_and_only_the_rest_is_sent_again_by_hand(server: Served) -> None:
+    spoiled(server.patch, server, DAMAGES["cut after a line"], 99)
     for _ in range(3):
         with pytest.raises(UserError, match=PENDING) as error:
             server.drive(6)
-    assert len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) == 3
+    assert len(load_journal_answers(server.folder / "journal.jsonl", FinishedRequest)) == 3
     assert "3 of 6 items have no answer yet" in error.value.line and "with 3 requests" in error.value.line
     [record] = re.findall(r"delete (\S+)", error.value.line)
     Path(record).unlink()
@@ -919,16 +897,14 @@ def test_an_odd_line_concerns_only_itself(server: Served, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("size", "line"), [(3 << 20, True), (3 << 20, False)])
-def test_a_download_has_limits(
-    size: int, line: bool, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_has_limits(size: int, line: bool, server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit a line and the file, both after decompression, so that little is read of a file that is too large."""
     monkeypatch.setattr(batch_endpoint, "LEAST_DOWNLOAD", 1 << 20)
     monkeypatch.setattr(batch_endpoint, "MOST_OF_ANSWER", 1 << 10)
     spoiled(monkeypatch, server, lambda content: (b"x" if line else b"{}\n") * (size // (1 if line else 3)), 1)
     for _ in range(2):
         server.pending(3)
-    assert not list(tmp_path.rglob("*.part")) and len(server.drive(3)) == 3
+    assert not list(server.folder.rglob("*.part")) and len(server.drive(3)) == 3
     assert server.submissions == 1
 
 
@@ -976,17 +952,15 @@ def test_usual_redirects_are_followed() -> None:
     check_redirect("http://127.0.0.1:8000/f", "http://127.0.0.1:9000/f")
 
 
-def test_credentials_of_netrc_are_sent_nowhere_even_beside_a_proxy(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_credentials_of_netrc_are_sent_nowhere_even_beside_a_proxy(server: Served) -> None:
     """They would replace the API key, or reach the storage behind a redirect."""
-    home = tmp_path / "home"
+    home = server.folder / "home"
     home.mkdir()
     (home / ".netrc").write_text("default login me password secret-of-netrc\n")
     (home / ".netrc").chmod(0o600)
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("NETRC", str(home / ".netrc"))
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    server.patch.setenv("HOME", str(home))
+    server.patch.setenv("NETRC", str(home / ".netrc"))
+    server.patch.setenv("https_proxy", "http://127.0.0.1:9")
     authorized = list[str | None]()
 
     class Storage(Quiet):
@@ -1003,7 +977,7 @@ def test_credentials_of_netrc_are_sent_nowhere_even_beside_a_proxy(
                 return request.send(302, b"", Location=f"{storage}/{name}")
             return original(request)
 
-        monkeypatch.setattr(server, "get", redirect)
+        server.patch.setattr(server, "get", redirect)
         assert len(server.collect(3)) == 3
     assert authorized == [None]
 
@@ -1069,11 +1043,9 @@ def slow_file(server: BatchServer, monkeypatch: pytest.MonkeyPatch, name: str, s
 
 
 @pytest.mark.parametrize("name", ["out", "err"])
-def test_two_clients_with_one_journal_collect_a_batch_once(
-    name: str, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_clients_with_one_journal_collect_a_batch_once(name: str, server: Served) -> None:
     """The second client asks while the first one downloads either file."""
-    folder = BatchFolder(tmp_path / "j.batches")
+    folder = BatchFolder(server.folder / "j.batches")
     server.edit = half_expired
 
     async def collect_with_both() -> tuple[str, Any]:
@@ -1090,24 +1062,22 @@ def test_two_clients_with_one_journal_collect_a_batch_once(
         return summary, answer
 
     asyncio.run(ask_all(client_of(server.address, folder), "a", "b", "c"))
-    requested = slow_file(server, monkeypatch, name, 0.4)
-    lock = take_lock(tmp_path / "j.lock")
+    requested = slow_file(server, server.patch, name, 0.4)
+    lock = take_lock(server.folder / "j.lock")
     summary, answer = asyncio.run(collect_with_both())
     lock.close()
     assert summary == "2 answered, 1 unanswered" and "answer to b" in answer.text
     assert server.submissions == 1 and sorted(path.suffix for path in folder.path.iterdir()) == [".answers", ".json"]
 
 
-def test_a_download_outlives_the_start_of_the_batchs_own_job(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_outlives_the_start_of_the_batchs_own_job(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard collects a batch of another shard, which starts meanwhile and removes what a killed job left."""
-    folder = BatchFolder(tmp_path / "j.batches")
+    folder = BatchFolder(server.folder / "j.batches")
     server.edit = half_expired
 
     async def collect_during_a_start() -> Any:
         other = client_of(
-            server.address, BatchFolder(tmp_path / "k.batches"), BatchFolder(folder.path, owned=False), wait=True
+            server.address, BatchFolder(server.folder / "k.batches"), BatchFolder(folder.path, owned=False), wait=True
         )
         await other.start()
         asking = asyncio.create_task(other.ask(request_about("b")))
@@ -1120,7 +1090,7 @@ def test_a_download_outlives_the_start_of_the_batchs_own_job(
     asyncio.run(ask_all(client_of(server.address, folder), "a", "b", "c"))
     requested = slow_file(server, monkeypatch, "err", 0.4)
     assert "answer to b" in asyncio.run(collect_during_a_start()).text
-    assert [path.name for path in (tmp_path / "k.batches").iterdir()] == [] and server.submissions == 1
+    assert [path.name for path in (server.folder / "k.batches").iterdir()] == [] and server.submissions == 1
 
 
 def test_an_index_outlives_the_removal_of_refusals(tmp_path: Path) -> None:
@@ -1157,9 +1127,7 @@ def test_a_refusal_after_an_unreadable_answer_is_final(server: Served, tmp_path:
         assert "flagged" in answer.error and server.submissions == 2
 
 
-def test_a_batch_that_did_not_answer_is_counted_once(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_did_not_answer_is_counted_once(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """One batch expires, and three more fail because too many tokens are queued."""
     monkeypatch.setattr(batch_collector, "QUEUE_SECONDS", 0.05)
     server.edit = lambda batch, out, bad: (
@@ -1167,7 +1135,7 @@ def test_a_batch_that_did_not_answer_is_counted_once(
     )
     full = {"code": "token_limit_exceeded", "message": "too many tokens are queued"}
     server.failure = lambda number: full if 1 < number < 5 else None
-    client = client_of(server.address, BatchFolder(tmp_path / "j.batches"), wait=True)
+    client = client_of(server.address, BatchFolder(server.folder / "j.batches"), wait=True)
     [answer] = asyncio.run(ask_all(client, "a"))
     assert "answer to a" in answer.text and client.retries == {"batch_expired": 1} and server.submissions == 5
 
@@ -1186,10 +1154,8 @@ KEY_FIX = "set the environment variable that key_env names to a key that may use
         (422, "delete {record} to send its requests again"),
     ],
 )
-def test_a_refused_call_about_a_batch_names_its_own_fix(
-    call: str, status: int, fix: str, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = BatchFolder(tmp_path / "j.batches")
+def test_a_refused_call_about_a_batch_names_its_own_fix(call: str, status: int, fix: str, server: Served) -> None:
+    folder = BatchFolder(server.folder / "j.batches")
     get = server.get
 
     def refuse(request: Any) -> None:
@@ -1197,14 +1163,14 @@ def test_a_refused_call_about_a_batch_names_its_own_fix(
         request.send(status, refusal) if call in request.path else get(request)
 
     asyncio.run(ask_all(client_of(server.address, folder), "a"))
-    monkeypatch.setattr(server, "get", refuse)
+    server.patch.setattr(server, "get", refuse)
     [record] = folder.path.glob("*.json")
     with pytest.raises(UserError) as error:
         asyncio.run(ask_all(client_of(server.address, folder), "a"))
     assert error.value.fix.startswith(fix.format(record=record))
     expected = {"content": "files/file-out-batch_1/content", "batches/": "batches/batch_1"}[call]
     assert f"{expected}: the server answers {status} (not you)" in error.value.line
-    monkeypatch.setattr(server, "get", get)
+    server.patch.setattr(server, "get", get)
     [answer] = asyncio.run(ask_all(client_of(server.address, folder), "a"))
     assert "answer to a" in answer.text and server.submissions == 1
 
@@ -1227,11 +1193,11 @@ def test_a_batch_of_a_former_entry_is_named_by_that_entry(server: Served, tmp_pa
     ],
 )
 def test_a_file_is_processed_before_its_batch_is_submitted(
-    statuses: list[str], expected: str | None, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    statuses: list[str], expected: str | None, server: Served
 ) -> None:
-    monkeypatch.setattr(batch_endpoint, "UPLOAD_CHECK_SECONDS", 0.01)
-    monkeypatch.setattr(batch_endpoint, "MOST_UPLOAD_CHECKS", 4)
-    folder, left = BatchFolder(tmp_path / "j.batches"), iter(statuses)
+    server.patch.setattr(batch_endpoint, "UPLOAD_CHECK_SECONDS", 0.01)
+    server.patch.setattr(batch_endpoint, "MOST_UPLOAD_CHECKS", 4)
+    folder, left = BatchFolder(server.folder / "j.batches"), iter(statuses)
     get, post = server.get, server.post
 
     def described(request: Any) -> None:
@@ -1244,8 +1210,10 @@ def test_a_file_is_processed_before_its_batch_is_submitted(
         server.files["file-in-1"] = uploaded(request.headers["Content-Type"], body_of(request))
         return described(request)
 
-    monkeypatch.setattr(server, "get", lambda request: (described if "files/file-in" in request.path else get)(request))
-    monkeypatch.setattr(server, "post", upload)
+    server.patch.setattr(
+        server, "get", lambda request: (described if "files/file-in" in request.path else get)(request)
+    )
+    server.patch.setattr(server, "post", upload)
     [outcome] = asyncio.run(ask_all(client_of(server.address, folder), "a"))
     if expected is None:
         assert isinstance(outcome, Pending) and server.submissions == 1
@@ -1264,10 +1232,8 @@ def test_a_file_is_processed_before_its_batch_is_submitted(
         (500, {"error": {"message": "down"}}, False),
     ],
 )
-def test_a_dry_run_counts_what_the_next_job_sends_again(
-    status: int, body: Any, settled: bool, server: Served, tmp_path: Path
-) -> None:
-    folder = BatchFolder(tmp_path / "j.batches")
+def test_a_dry_run_counts_what_the_next_job_sends_again(status: int, body: Any, settled: bool, server: Served) -> None:
+    folder = BatchFolder(server.folder / "j.batches")
     server.edit = lambda batch, out, bad: ([output_line(server.lines_of(batch)[0]["custom_id"], status, body)], [])
     for _ in range(2):
         with suppress(UserError):
@@ -1282,7 +1248,7 @@ def test_a_dry_run_counts_what_the_next_job_sends_again(
 
 
 def test_a_batch_that_has_ended_cannot_be_cancelled_but_is_no_error(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     post = None
 
@@ -1294,19 +1260,19 @@ def test_a_batch_that_has_ended_cannot_be_cancelled_but_is_no_error(
         return request.send(409, json.dumps({"error": problem}).encode())
 
     post = server.post
-    monkeypatch.chdir(tmp_path)
+    server.patch.chdir(server.folder)
     folder = BatchFolder(Path("results/journal/j.batches"))
     asyncio.run(ask_all(client_of(server.address, folder), "a"))
-    monkeypatch.setattr(server, "post", conflict)
+    server.patch.setattr(server, "post", conflict)
     cancel()
     assert ": completed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("damage", ["record", "answers"])
 def test_a_damaged_record_does_not_hide_other_batches(
-    damage: str, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    damage: str, server: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    server.patch.chdir(server.folder)
     old, new = (BatchFolder(Path(f"results/journal/{name}.batches")) for name in ("old", "new"))
     for _ in range(2):
         asyncio.run(ask_all(client_of(server.address, old), "a"))
