@@ -268,27 +268,17 @@ def _slots(task: str, r: Reasoning, rng: random.Random) -> dict[str, str]:
         yes = bool(r.value)
         n = r.first_error or 0
         return {
-            "yes": "Yes" if yes else "No",
-            "no": "No" if yes else "Yes",
-            "correct_word": "incorrect" if yes else "correct",
-            "n": str(n),
-            "prev": str(n - 1),
-            "next": str(n + 1),
-        }
+            "yes": "Yes" if yes else "No", "no": "No" if yes else "Yes",
+            "correct_word": "incorrect" if yes else "correct", "n": str(n), "prev": str(n - 1), "next": str(n + 1),
+        }  # fmt: skip
     if task == "step":
         n = int(r.value)
         wrong = rng.choice([k for k in range(1, max(r.steps, 3) + 1) if k != n])
         return {
-            "n": str(n),
-            "word": number_word(n),
-            "nth": _NTHS[n],
-            "nth_short": nth_short(n),
-            "wrong": str(wrong),
-            "wrong_word": number_word(wrong),
-            "wrong_nth": _NTHS[min(wrong, len(_NTHS) - 1)],
-            "prev": str(n - 1),
+            "n": str(n), "word": number_word(n), "nth": _NTHS[n], "nth_short": nth_short(n), "wrong": str(wrong),
+            "wrong_word": number_word(wrong), "wrong_nth": _NTHS[min(wrong, len(_NTHS) - 1)], "prev": str(n - 1),
             "next": str(n + 1),
-        }
+        }  # fmt: skip
     x = float(r.value)
     others = [x + 1, x + 2, x + 10, 2 * x, 3 * x] + [y for y in (x - 1, x - 2, x - 10, x / 2) if y > 0]
     other = rng.choice([y for y in others if y != x])

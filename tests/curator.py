@@ -126,14 +126,11 @@ def good(prompt: str, model: str, sample: int) -> str:
         plan = [
             ("Asks for help with the problem", "seed", "Asks what is known", "seed_solution", "Questioning"),
             (
-                "Shows a solution",
-                "seed_student1",
-                "Says where it is wrong",
-                "seed_student1_correction",
+                "Shows a solution", "seed_student1", "Says where it is wrong", "seed_student1_correction",
                 "Feedback,Explanation",
             ),
             ("Says thanks", "none", "Says goodbye", "none", "Practice"),
-        ]
+        ]  # fmt: skip
         return (
             "<scenario><tutor_persona>Patient</tutor_persona><student_profile>Grade 3</student_profile>"
             "<objectives>- Count\n- Add</objectives></scenario><storyline>From a mistake to the answer.</storyline>"
@@ -216,12 +213,9 @@ SEED = 7  # seed of the runs with this script
 def roles() -> dict[str, Any]:
     """Return the roles of a curation, filled by scripted models."""
     return {
-        "generator": "maker",
-        "solvers": ["one", "two", "maker"],
-        "validators": ["one", "two"],
-        "weak_solvers": ["weak", "weaker"],
-        "verifier": "one",
-    }
+        "generator": "maker", "solvers": ["one", "two", "maker"], "validators": ["one", "two"],
+        "weak_solvers": ["weak", "weaker"], "verifier": "one",
+    }  # fmt: skip
 
 
 def entries(address: str) -> dict[str, Any]:
@@ -238,13 +232,9 @@ def seeded(folder: Path, problems: list[tuple[str, str]], **more: Any) -> dict[s
     (folder / "resources/demo/mine.jsonl").write_bytes(content)
     pin = {"sha256": hashlib.sha256(content).hexdigest(), "records": len(problems)}
     mine = {
-        "title": "Mine",
-        "licence": "CC0-1.0",
-        "format": "jsonl",
-        "fields": ["question", "answer"],
-        "published": {"path": "mine.jsonl"},
-        "demo": {"path": "mine.jsonl", **pin},
-    }
+        "title": "Mine", "licence": "CC0-1.0", "format": "jsonl", "fields": ["question", "answer"],
+        "published": {"path": "mine.jsonl"}, "demo": {"path": "mine.jsonl", **pin},
+    }  # fmt: skip
     return {"mine": mine, **more}
 
 

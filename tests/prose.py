@@ -21,12 +21,9 @@ from pages import blocks
 ROOT = Path(__file__).parents[1]
 PACKAGE, BENCH, TESTS = ROOT / "workflow/maieutic", ROOT / "bench", ROOT / "tests"
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "SECURITY.md",
-    ROOT / "config/README.md",
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "config/README.md",
     *ROOT.glob("docs/*.md"),
-]
+]  # fmt: skip
 MOST_WORDS_IN_A_CELL = 25
 MOST_WORDS_IN_A_PARAGRAPH = 80
 # A docstring starts with a verb in the imperative or with a noun phrase.

@@ -89,12 +89,9 @@ def our_own() -> dict[str, Any]:
     config["labels"] = {
         **config.get("labels", {}),
         "mine": {
-            "title": "Mine",
-            "licence": "ours",
-            "file": "tests/cases/own_labels.csv",
-            "rubric": "mrbench_taxonomy",
+            "title": "Mine", "licence": "ours", "file": "tests/cases/own_labels.csv", "rubric": "mrbench_taxonomy",
         },
-    }
+    }  # fmt: skip
     config["preferences"] = {
         **config.get("preferences", {}),
         "ours": {"title": "Ours", "licence": "ours", "file": "tests/cases/own_pairs.jsonl"},

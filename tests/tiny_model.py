@@ -31,15 +31,9 @@ def main(out: Path) -> None:
     torch.manual_seed(0)
     words = tokenizer([Path("README.md").read_text(encoding="utf-8")])
     config = LlamaConfig(
-        vocab_size=len(words),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=1024,
-        eos_token_id=words.eos_token_id,
-    )
+        vocab_size=len(words), hidden_size=64, intermediate_size=128, num_hidden_layers=4, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=1024, eos_token_id=words.eos_token_id,
+    )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(out, safe_serialization=True)
     words.save_pretrained(out)
 

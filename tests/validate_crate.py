@@ -19,33 +19,10 @@ from rocrate_validator.utils.http import HttpRequester
 BIOSCHEMAS = "https://bioschemas.org/"
 # Terms of schema.org that RO-Crate's context lists.
 TERMS = [
-    "about",
-    "actionStatus",
-    "additionalType",
-    "agent",
-    "contentSize",
-    "datePublished",
-    "description",
-    "encodingFormat",
-    "endTime",
-    "exampleOfWork",
-    "hasPart",
-    "identifier",
-    "instrument",
-    "license",
-    "mainEntity",
-    "mentions",
-    "name",
-    "object",
-    "programmingLanguage",
-    "result",
-    "startTime",
-    "subjectOf",
-    "url",
-    "value",
-    "version",
-    "workExample",
-]
+    "about", "actionStatus", "additionalType", "agent", "contentSize", "datePublished", "description", "encodingFormat",
+    "endTime", "exampleOfWork", "hasPart", "identifier", "instrument", "license", "mainEntity", "mentions", "name",
+    "object", "programmingLanguage", "result", "startTime", "subjectOf", "url", "value", "version", "workExample",
+]  # fmt: skip
 CONTEXT: dict[str, Any] = {
     "@context": {
         "@vocab": "http://schema.org/",

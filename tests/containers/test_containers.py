@@ -33,13 +33,9 @@ def engines(*words: str) -> None:
 def recipe(stack: str) -> str:
     """Return a hash of the files that determine an image: its lock and the recipes."""
     files = [
-        *sorted((ROOT / "containers").glob("*.*")),
-        ROOT / "containers/install",
-        ROOT / "containers/build",
-        ROOT / "envs/setup",
-        ROOT / "envs/uv.txt",
-        ROOT / "envs/build.txt",
-    ]
+        *sorted((ROOT / "containers").glob("*.*")), ROOT / "containers/install", ROOT / "containers/build",
+        ROOT / "envs/setup", ROOT / "envs/uv.txt", ROOT / "envs/build.txt",
+    ]  # fmt: skip
     lock = subprocess.run([ROOT / "envs/setup", "--print-lock", stack, "cpu"], capture_output=True, check=True).stdout
     content = b"".join(path.read_bytes() for path in files if path.is_file() and path.suffix != ".sif")
     return hashlib.sha256(lock + content).hexdigest()[:16]

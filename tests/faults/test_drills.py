@@ -210,12 +210,9 @@ def test_a_second_run_is_refused_and_clock_jumps_repeat_no_finished_request(
         )
         for jump, must_succeed in (("-2d", False), ("+1d", True)):
             clock = {
-                "PYTHONPATH": str(site),
-                "LD_PRELOAD": str(FAKETIME),
-                "FAKETIME": jump,
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-                "DONT_FAKE_MONOTONIC": "1",
-            }
+                "PYTHONPATH": str(site), "LD_PRELOAD": str(FAKETIME), "FAKETIME": jump,
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1",
+            }  # fmt: skip
             done = run(folder, config, CANARY_KEY=KEY, **clock)
             # Snakemake refuses outputs that are older than their inputs.
             refused = "has older modification time" in done.stdout

@@ -114,13 +114,9 @@ def conversations(folder: Path, address: str) -> Pipeline:
 def rewards_and_training(folder: Path, tiny: Path) -> Pipeline:
     needs = {"cpus": 1, "mem_mb": 1000}
     train = {
-        "base": "tiny",
-        "mix": {"mrbench": 1.0},
-        "learning_rate": 1e-3,
-        "batch_size": 8,
-        "micro_batch": 1,
+        "base": "tiny", "mix": {"mrbench": 1.0}, "learning_rate": 1e-3, "batch_size": 8, "micro_batch": 1,
         "checkpoint_seconds": 0.5,
-    }
+    }  # fmt: skip
     models = {
         "tiny": {"engine": "weights", "weights": {"path": str(tiny)}, "needs": needs},
         "tiny-rm": {"engine": "reward", "train": train, "token_budget": 1, "needs": needs},

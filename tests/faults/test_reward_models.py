@@ -91,13 +91,9 @@ def train(tiny: Path, preferences: Path) -> Train:
     def run(out: Path, **more: Any) -> subprocess.CompletedProcess[str]:
         journal = out.with_name(f"{out.name}.journal")
         return serve(
-            "train-reward-model",
-            job=job(**more),
-            base=tiny / "manifest.json",
-            pairs=preferences / "mrbench/pairs.jsonl",
-            journal=journal,
-            out=out / "manifest.json",
-        )
+            "train-reward-model", job=job(**more), base=tiny / "manifest.json",
+            pairs=preferences / "mrbench/pairs.jsonl", journal=journal, out=out / "manifest.json",
+        )  # fmt: skip
 
     return run
 
@@ -280,9 +276,8 @@ def test_published_scores_are_compared_in_float32(trained: Path, tmp_path: Path)
 def test_a_conversation_longer_than_the_context_has_no_score(trained: Path, preferences: Path, tmp_path: Path) -> None:
     short = score(trained, preferences, tmp_path, "short", max_length=220)
     unscored = [pair for pair in short if pair.chosen is None or pair.rejected is None]
-    assert unscored and all(
-        "tokens, more than the reward model's limit of 220" in str(pair.why_none) for pair in unscored
-    )
+    assert unscored
+    assert all("tokens, more than the reward model's limit of 220" in str(pair.why_none) for pair in unscored)
 
 
 def test_several_tutors_in_one_load_and_a_kill_between_batches(trained: Path, tmp_path: Path) -> None:
@@ -369,10 +364,8 @@ def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferenc
         "labels": preferences / "labels/labels.jsonl",
     }  # fmt: skip
     done = serve("score-pairs", weights=two / "manifest.json", **arguments)
-    assert (
-        done.returncode == 2
-        and "models.m.weights: expected a reward model with one output, found 2. Fix:" in done.stdout
-    )
+    assert done.returncode == 2
+    assert "models.m.weights: expected a reward model with one output, found 2. Fix:" in done.stdout
     pickle = tmp_path / "pickle"
     pickle.mkdir()
     (pickle / "pytorch_model.bin").write_bytes(b"\x80\x04never loaded")

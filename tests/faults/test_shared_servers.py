@@ -101,13 +101,9 @@ class Jobs:
                 stderr=log,
                 text=True,
                 env={
-                    **os.environ,
-                    "PYTHONPATH": path,
-                    "RUNTIME_FOLDER": str(self.runtime_folder),
-                    **run,
-                    **(env or {}),
+                    **os.environ, "PYTHONPATH": path, "RUNTIME_FOLDER": str(self.runtime_folder), **run, **(env or {}),
                 },
-            )
+            )  # fmt: skip
         self.jobs.append(job)
         return job
 

@@ -54,14 +54,10 @@ def test_a_served_model_sees_each_picture(tmp_path: Path, vision: Path) -> None:
     write_records(tmp_path / "multimodal.jsonl", items)
     entry = VllmModel.model_validate(model_of(vision, images=True, max_tokens=4, max_model_len=1024))
     paths = {
-        "items": tmp_path,
-        "weights": vision / "manifest.json",
-        "pictures": store,
-        "journal": tmp_path / "journal.jsonl",
-        "server-log": tmp_path / "server.log",
-        "out": tmp_path / "replies.jsonl",
+        "items": tmp_path, "weights": vision / "manifest.json", "pictures": store,
+        "journal": tmp_path / "journal.jsonl", "server-log": tmp_path / "server.log", "out": tmp_path / "replies.jsonl",
         "prompts": tmp_path / "prompts.jsonl",
-    }
+    }  # fmt: skip
     job = GenerateReplies(
         tutor="seer", entry=entry, benchmark="tutorbench", tasks=["multimodal"], protocol="released", seed=1
     )

@@ -25,13 +25,9 @@ def test_a_run_reaches_its_report(checkout: Path) -> None:
     keys = {"tutors": [NAME], "tasks": ["mathtutorbench/problem_solving"], "limit": 4, "max_tokens": 8}
     config = overlay(checkout, {"models": {NAME: stub_of(checkout, needs=needs)}, "run": keys})
     site = (
-        "--slurm-status-command",
-        "sacct",
-        "--slurm-init-seconds-before-status-checks",
-        "3",
-        "--slurm-partition-config",
+        "--slurm-status-command", "sacct", "--slurm-init-seconds-before-status-checks", "3", "--slurm-partition-config",
         str(ROOT / "tests/slurm/partitions.yaml"),
-    )
+    )  # fmt: skip
     process = run(checkout, config, "--profile", "slurm", *site)
     assert process.returncode == 0, process.stdout
     assert (checkout / "results/report/index.html").exists()

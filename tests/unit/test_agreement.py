@@ -78,11 +78,8 @@ from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
 
 SAMPLING = BootstrapSettings(100, 1)
 DIMENSIONS = {
-    "MI": "Mistake_Identification",
-    "ML": "Mistake_Location",
-    "PG": "Providing_Guidance",
-    "AC": "Actionability",
-}
+    "MI": "Mistake_Identification", "ML": "Mistake_Location", "PG": "Providing_Guidance", "AC": "Actionability",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -306,10 +303,8 @@ def test_a_constant_side_has_no_correlation_and_no_kappa() -> None:
         assert estimate_agreement(name, pairings, 3, False, SAMPLING).value is None
     assert estimate_agreement("accuracy", pairings, 3, False, SAMPLING).value == 1.0
     constant = [Pairing(number % 3, 1, f"p{number}") for number in range(9)]
-    assert (
-        estimate_agreement("ac", constant, 3, False, SAMPLING).value is None
-        and estimate_agreement("kappa", constant, 3, False, SAMPLING).value == 0.0
-    )
+    assert estimate_agreement("ac", constant, 3, False, SAMPLING).value is None
+    assert estimate_agreement("kappa", constant, 3, False, SAMPLING).value == 0.0
 
 
 def test_label_codings_of_correlations() -> None:
@@ -336,21 +331,15 @@ def test_fleiss_kappa_of_a_published_table() -> None:
     # Pairs are formed by annotator: ann and bob always disagree, bob and eve always agree.
     opposed = [{"ann": a, "bob": b} for a, b in (("Yes", "No"), ("No", "Yes")) * 5]
     agreed = [{"bob": label, "eve": label} for label in ("Yes", "No") * 5]
-    assert mean_pairwise_cohen([*opposed, *agreed]) == pytest.approx(0.0) and mean_pairwise_cohen(
-        agreed
-    ) == pytest.approx(1.0)
+    assert mean_pairwise_cohen([*opposed, *agreed]) == pytest.approx(0.0)
+    assert mean_pairwise_cohen(agreed) == pytest.approx(1.0)
 
 
 def pair(number: int, chosen: str = "Why?", rejected: str = "It is 4, as I said.") -> Pair:
     return Pair(
-        id=f"p{number}",
-        source="bridge",
-        problem=f"q{number // 2}",
-        prompt=[],
-        chosen=chosen,
-        rejected=rejected,
+        id=f"p{number}", source="bridge", problem=f"q{number // 2}", prompt=[], chosen=chosen, rejected=rejected,
         margin=1,
-    )
+    )  # fmt: skip
 
 
 def pair_verdict(number: int, order: str, value: str | None) -> Judgement:
@@ -467,11 +456,8 @@ def test_labels_of_several_people_are_compared_and_merged(tmp_path: Path) -> Non
         for annotator, label in (("a", "Yes"), ("b", "Yes"))
     ]
     rows += [
-        "t,6,m,Actionability,Yes,a",
-        "t,6,m,Actionability,No,b",
-        "t,7,m,Actionability,No,a",
-        "t,7,m,Actionability,No,b",
-    ]
+        "t,6,m,Actionability,Yes,a", "t,6,m,Actionability,No,b", "t,7,m,Actionability,No,a", "t,7,m,Actionability,No,b",
+    ]  # fmt: skip
     labels = read_human_labels(people_csv(tmp_path / "people.csv", *rows), {"t": SCALES})
     scores = {spelt(score): score for score in annotator_scores("j", labels, SCALES)}
     assert scores["cohen_kappa/Actionability"].value == pytest.approx(0.6)
@@ -597,9 +583,8 @@ def test_leniency_is_the_judges_rate_less_peoples_by_length() -> None:
     by_third = {(score.criterion, score.subset): score for score in scores}
     values = [by_third["Actionability", subset].value for subset in (None, *LENGTH_THIRDS)]
     assert values == [pytest.approx(-10 / 60), 0.0, 0.0, pytest.approx(-0.5)]
-    assert [by_third[None, subset].value for subset in (None, *LENGTH_THIRDS)] == values and by_third[
-        None, None
-    ].n == 60
+    assert [by_third[None, subset].value for subset in (None, *LENGTH_THIRDS)] == values
+    assert by_third[None, None].n == 60
     assert leniency_word([by_third["Actionability", subset] for subset in LENGTH_THIRDS]) == "stricter at some lengths"
     always = leniency_scores("j", labelled_data(labelled), dict.fromkeys(verdicts, "No"), SAMPLING)
     assert leniency_word([score for score in always if score.criterion and score.subset]) == "stricter at every length"
@@ -653,14 +638,10 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     write_records(tmp_path / "verdicts.jsonl", judgements)
     write_records(tmp_path / "pairs.jsonl", [pair(number) for number in range(4)])
     validate_judge(
-        job=ValidateJudge(judge="j", resamples=100, seed=1),
-        verdicts=tmp_path / "verdicts.jsonl",
-        single=[],
-        labels=[tmp_path / "mrbench/labels.jsonl"],
-        pairs=[tmp_path / "pairs.jsonl"],
-        out=tmp_path / "trust.json",
+        job=ValidateJudge(judge="j", resamples=100, seed=1), verdicts=tmp_path / "verdicts.jsonl", single=[],
+        labels=[tmp_path / "mrbench/labels.jsonl"], pairs=[tmp_path / "pairs.jsonl"], out=tmp_path / "trust.json",
         pairs_out=[tmp_path / "on_pairs.json"],
-    )
+    )  # fmt: skip
     scores = [Score.model_validate(row) for row in json.loads((tmp_path / "trust.json").read_text())]
     judge_scores = {spelt(score): score.value for score in scores if score.grader == "j"}
     assert judge_scores["mrbench:mean_weighted_kappa"] == pytest.approx(1.0) and judge_scores["unreadable"] == 0.0

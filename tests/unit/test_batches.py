@@ -156,9 +156,8 @@ def test_bytes_limit_a_batch_too(server: Served) -> None:
     assert server.submissions > 3 and set(server.submitted.values()) == {1}
     assert all(len(content) <= 2_000 for name, content in server.files.items() if name.startswith("file-in"))
     server.batched(mb=0.0001)
-    with pytest.raises(
-        UserError, match=r"models\.m\.batch_mb: a request of 0\.0 MB is larger than a batch .* Fix: raise"
-    ):
+    problem = r"models\.m\.batch_mb: a request of 0\.0 MB is larger than a batch .* Fix: raise"
+    with pytest.raises(UserError, match=problem):
         server.drive(31)
 
 
@@ -482,9 +481,8 @@ def test_a_conversation_of_several_turns_is_a_batch_a_turn(server: Served, monke
 def test_a_budget_reserves_the_most_that_a_batch_can_cost(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request may take 8 answer tokens and its prompt. What is not used is free for the next batch."""
     with_budget(monkeypatch, server.folder, tokens=600)
-    with pytest.raises(
-        UserError, match=PENDING + r".*; no more are sent, since the rest of run\.budget is reserved for batches"
-    ):
+    problem = PENDING + r".*; no more are sent, since the rest of run\.budget is reserved for batches"
+    with pytest.raises(UserError, match=problem):
         server.drive(30)
     first = len(server.submitted)
     spent = spending(server.folder / "purse.jsonl")
@@ -538,9 +536,8 @@ def test_a_batch_costs_its_share_of_the_price() -> None:
 )
 def test_a_batch_api_of_another_form_is_refused_before_anything_is_sent(address: str) -> None:
     entry = {"engine": "hosted", "model": "m", "base_url": address, "batch": True}
-    with pytest.raises(
-        ValueError, match=r"the batch API of .* does not have OpenAI's form \(https://.*\): remove batch"
-    ):
+    problem = r"the batch API of .* does not have OpenAI's form \(https://.*\): remove batch"
+    with pytest.raises(ValueError, match=problem):
         HostedModel.model_validate(entry)
     HostedModel.model_validate({**entry, "batch": False})
 
@@ -554,10 +551,8 @@ def test_runs_lists_pending_batches_and_cancel_ends_them(server: Served, capsys:
     server.patch.chdir(server.folder)
     first, _ = sorted(pending_batches()[0], key=lambda batch: batch.line)
     assert first.run == "r" and "4 requests of replies/toy/journal, submitted 20" in first.line
-    assert (
-        first.line.startswith(f"batch_1 at {server.address.removeprefix('http://')}: ")
-        and first.status == "in_progress"
-    )
+    assert first.line.startswith(f"batch_1 at {server.address.removeprefix('http://')}: ")
+    assert first.status == "in_progress"
     with pytest.raises(UserError, match=r"maieutic cancel: 'q' is not in the runs with pending batches"):
         cancel("q")
     cancel("r")
@@ -592,9 +587,8 @@ def test_a_damaged_file_about_a_batch_is_an_error_with_its_path(server: Served, 
     [path] = tmp_path.glob("journal.batches/*.json")
     whole = path.read_text()
     path.write_text(whole[:50])
-    with pytest.raises(
-        UserError, match=r"journal\.batches/.*\.json: the record of a batch cannot be read\. Fix: restore"
-    ):
+    problem = r"journal\.batches/.*\.json: the record of a batch cannot be read\. Fix: restore"
+    with pytest.raises(UserError, match=problem):
         server.drive(2)
     path.write_text(whole)
     server.pending(2)
@@ -602,9 +596,8 @@ def test_a_damaged_file_about_a_batch_is_an_error_with_its_path(server: Served, 
     server.drive(2)
     [answers] = tmp_path.glob("journal.batches/*.answers")
     answers.unlink()
-    with pytest.raises(
-        UserError, match=r"\.answers: the answers of a batch are missing\. Fix: restore .* or delete .*\.json"
-    ):
+    problem = r"\.answers: the answers of a batch are missing\. Fix: restore .* or delete .*\.json"
+    with pytest.raises(UserError, match=problem):
         server.drive(3)
     assert server.submissions == 1
 
@@ -613,9 +606,8 @@ def test_a_batch_that_the_endpoint_forgot_is_an_error_with_its_record(server: Se
     """The key may be wrong, or the batch may be gone, so nothing is sent again by itself."""
     server.pending(2)
     server.batches.clear()
-    with pytest.raises(
-        UserError, match=r"models\.m: .*/batches/batch_1: the server answers 404 .* Fix: delete (\S+)"
-    ) as error:
+    problem = r"models\.m: .*/batches/batch_1: the server answers 404 .* Fix: delete (\S+)"
+    with pytest.raises(UserError, match=problem) as error:
         server.drive(2)
     Path(error.value.fix.split()[1]).unlink()
     assert len(server.collect(2)) == 2
@@ -732,9 +724,8 @@ def test_requests_that_fail_live_are_not_called_pending(server: Served, monkeypa
     server.pending(2)
     monkeypatch.delenv(BATCH_VARIABLE)
     server.answer = lambda body: (500, {"error": {"message": "down"}})
-    with pytest.raises(
-        UserError, match=r"2 of 5 items have no answer yet: 1 batch at .*; 3 others stayed unanswered \(500 down"
-    ):
+    problem = r"2 of 5 items have no answer yet: 1 batch at .*; 3 others stayed unanswered \(500 down"
+    with pytest.raises(UserError, match=problem):
         server.drive(5)
 
 

@@ -14,12 +14,8 @@ from maieutic.core.caching import cache_folder, cached_text, delete_old_files, n
 from maieutic.report import figures
 
 TEXTS = {
-    "plain": "<svg></svg>",
-    "none": "",
-    "lines": "a\r\nb\n\nc\r",
-    "signs": "µ 二 \x00 \u2028",
-    "long": "x" * 100_000,
-}
+    "plain": "<svg></svg>", "none": "", "lines": "a\r\nb\n\nc\r", "signs": "µ 二 \x00 \u2028", "long": "x" * 100_000,
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -125,9 +125,8 @@ def test_a_broken_card_is_refused_by_file_and_key(change: dict, expected: str, t
 
 def test_an_undefined_prompt_variable_is_refused_with_what_there_is(tmp_path: Path) -> None:
     path = card_with(tmp_path, problem_solving__jinja="{{ shots }} {{ qestion }}")
-    with pytest.raises(
-        UserError, match=r"undefined prompt variable qestion. Fix: use a variable of loader gsm8k_solving: question"
-    ):
+    problem = r"undefined prompt variable qestion. Fix: use a variable of loader gsm8k_solving: question"
+    with pytest.raises(UserError, match=problem):
         check_variables(path, read_card(path), LOADERS["gsm8k_solving"].variables)
 
 

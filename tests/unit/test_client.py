@@ -82,12 +82,9 @@ def test_a_completion_sends_the_prompt_unchanged() -> None:
 
 def test_a_chat_sends_messages_and_keeps_reasoning_apart() -> None:
     replies = [
-        {"content": "\n\n4", "reasoning_content": "2+2"},
-        {"content": "<think>2+2</think>4"},
-        {"content": None},
-        {"content": "<think>b</think>4", "reasoning": "a"},
-        {"content": "\n4", "reasoning": ""},
-    ]
+        {"content": "\n\n4", "reasoning_content": "2+2"}, {"content": "<think>2+2</think>4"}, {"content": None},
+        {"content": "<think>b</think>4", "reasoning": "a"}, {"content": "\n4", "reasoning": ""},
+    ]  # fmt: skip
     handler = scripted(lambda n, body: (200, chat(replies[n]), NO_HEADERS))
     with serving(handler) as address:
         answers = ask(address, *(request(str(n), "chat") for n in range(5)), concurrency=1)
@@ -426,25 +423,18 @@ def test_identities_contain_all_that_can_change_an_answer(tmp_path: Path, key: N
     (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "aa"}}', encoding="utf-8")
     base = {"engine": "vllm", "weights": {"path": "x"}}
     changes = {
-        "dtype": "float32",
-        "max_model_len": 512,
-        "engine_args": ["--enforce-eager"],
-        "reviewed_args": ["--middleware", "x"],
-        "extra_body": {"top_k": 1},
-        "omit": ["stop"],
-    }
+        "dtype": "float32", "max_model_len": 512, "engine_args": ["--enforce-eager"],
+        "reviewed_args": ["--middleware", "x"], "extra_body": {"top_k": 1}, "omit": ["stop"],
+    }  # fmt: skip
     identities = [
         vllm_identity(VllmModel.model_validate({**base, **{name: value}}), tmp_path) for name, value in changes.items()
     ]
     identities.append(vllm_identity(VllmModel.model_validate(base), tmp_path))
     assert len({json.dumps(identity, sort_keys=True) for identity in identities}) == len(changes) + 1
     same = {
-        "runtime_args": ["--max-num-seqs", "2"],
-        "environment": {"VLLM_A": "1"},
-        "needs": {"gpus": 2},
-        "concurrency": 3,
+        "runtime_args": ["--max-num-seqs", "2"], "environment": {"VLLM_A": "1"}, "needs": {"gpus": 2}, "concurrency": 3,
         "label": "L",
-    }
+    }  # fmt: skip
     for name, value in same.items():
         assert vllm_identity(VllmModel.model_validate({**base, name: value}), tmp_path) == identities[-1], name
     (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "ab"}}', encoding="utf-8")
@@ -528,17 +518,9 @@ def certificate_for(folder: Path, name: str, *options: str) -> Path:
     if not shutil.which("openssl"):
         absent("openssl", "run apt install openssl")
     command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-subj",
-        "/CN=test",
-        "-addext",
+        "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-addext",
         f"subjectAltName={name}",
-    ]
+    ]  # fmt: skip
     files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
     subprocess.run([*command, *files, *options], check=True, capture_output=True)
     (folder / "both.pem").write_text((folder / "cert.pem").read_text() + (folder / "key.pem").read_text())
@@ -598,9 +580,8 @@ def test_a_broken_handshake_is_retried(key: None, tmp_path: Path, monkeypatch: p
 def test_an_https_address_of_a_server_without_tls_is_reported(key: None, tmp_path: Path) -> None:
     with serving(scripted(lambda n, body: (200, completion("x"), {}))) as address, pytest.raises(UserError) as error:
         drive(address.replace("http:", "https:"), tmp_path, 5)
-    assert "cannot open an encrypted connection" in str(error.value) and error.value.fix.startswith(
-        "write http:// in base_url"
-    )
+    assert "cannot open an encrypted connection" in str(error.value)
+    assert error.value.fix.startswith("write http:// in base_url")
 
 
 @pytest.mark.parametrize(
@@ -957,9 +938,8 @@ def test_shards_are_counted_over_all_tasks(shards: int, tmp_path: Path) -> None:
     whole = [(item.task, item.id) for _, item in CardItems(cards, tmp_path)]
     for number in range(1, shards + 1):
         part = CardItems(cards, tmp_path, Shard(number, shards))
-        assert [(item.task, item.id) for _, item in part] == whole[number - 1 :: shards] and len(part) == len(
-            list(part)
-        )
+        assert [(item.task, item.id) for _, item in part] == whole[number - 1 :: shards]
+        assert len(part) == len(list(part))
 
 
 def test_an_incomplete_shard_is_refused_by_name(tmp_path: Path) -> None:
@@ -982,12 +962,9 @@ def test_items_are_read_from_files_lazily(tmp_path: Path) -> None:
     other = loaded.model_copy(update={"card": loaded.card.model_copy(update={"task": "other"})})
     items = CardItems([loaded, other], tmp_path)
     expected = [
-        ("problem_solving", "i0"),
-        ("problem_solving", "i1"),
-        ("problem_solving", "i2"),
-        ("other", "i0"),
+        ("problem_solving", "i0"), ("problem_solving", "i1"), ("problem_solving", "i2"), ("other", "i0"),
         ("other", "i1"),
-    ]
+    ]  # fmt: skip
     assert len(items) == 5
     for _ in range(2):
         assert [(item.task, item.id) for _, item in items] == expected
@@ -1041,13 +1018,9 @@ def test_later_turns_contain_the_tutors_earlier_answers(key: None, tmp_path: Pat
     with serving(handler) as address:
         paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
         ask_tutor(
-            "m",
-            hosted(address, endpoint="chat"),
-            [(two_turns, item)],
-            RequestLimits(8, 1),
-            JobFiles(None, *paths[:2]),
+            "m", hosted(address, endpoint="chat"), [(two_turns, item)], RequestLimits(8, 1), JobFiles(None, *paths[:2]),
             *paths[2:],
-        )
+        )  # fmt: skip
     sent = [body["messages"] for _, _, body in handler.requests]
     assert [message["content"] for message in sent[1]] == ["First 0+1?", "answer 1", "Then, after answer 1?"]
     [reply] = read_records(tmp_path / "o.jsonl", Reply)
@@ -1100,9 +1073,8 @@ def test_repeated_refusals_after_many_answers_end_the_job() -> None:
     with serving(scripted(script)) as address:
         answers = ask(address, *(request(f"{n}", endpoint="chat") for n in range(60)), concurrency=1)
     kinds = Counter("fault" if isinstance(answer, UserError) else answer.error or "" for answer in answers)
-    assert (
-        kinds[""] == 20 and kinds["400: Nope."] == client.PROBE_AFTER - 1 and kinds["fault"] == 40 - kinds["400: Nope."]
-    )
+    assert kinds[""] == 20 and kinds["400: Nope."] == client.PROBE_AFTER - 1
+    assert kinds["fault"] == 40 - kinds["400: Nope."]
 
 
 ERRORS_IN_200 = {

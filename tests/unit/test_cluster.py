@@ -338,9 +338,8 @@ def test_a_partition_file_is_compared_with_the_cluster(tmp_path: Path) -> None:
     first, second = error.value.lines.splitlines()
     assert "'cpus' is not a partition of this cluster" in first and "`maieutic partitions`" in first
     assert "expected max_gpu to be at most 4, the GPUs of a node of gpu, found 8" in second
-    with pytest.raises(
-        UserError, match=r"partition gpu is down, so that its jobs would not start\. Fix: remove gpu from"
-    ):
+    problem = r"partition gpu is down, so that its jobs would not start\. Fix: remove gpu from"
+    with pytest.raises(UserError, match=problem):
         check_against_cluster(
             site_file(tmp_path), {**known, "short": known["cpu"], "gpu": known["gpu"]._replace(state="down")}
         )

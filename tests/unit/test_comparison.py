@@ -259,12 +259,9 @@ def test_mrbench_is_compared_where_people_have_labelled(tmp_path: Path) -> None:
     people.write_text("task,item,tutor,criterion,label\n")
     (tmp_path / "mrbench.json").touch()
     released = {
-        "engine": "recorded",
-        "file": str(tmp_path / "mrbench.json"),
-        "form": "mrbench",
-        "speaker": "GPT4",
+        "engine": "recorded", "file": str(tmp_path / "mrbench.json"), "form": "mrbench", "speaker": "GPT4",
         "paper": "GPT-4",
-    }
+    }  # fmt: skip
     config = configuration(
         ["mrbench"], {"m": released}, judges=["gpt-4o-mini-judge"], human_labels=str(people), tutors=["m"]
     )

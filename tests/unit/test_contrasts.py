@@ -86,10 +86,8 @@ def test_a_contrast_from_the_other_side_has_every_sign_turned() -> None:
     assert (mirrored.verdict, mirrored.difference.value, mirrored.difference.first) == ("WORSE", -0.3, "b")
     assert (mirrored.difference.low, mirrored.difference.high) == (-0.4, pytest.approx(-0.2))
     assert (mirrored.difference.first_alone_right, mirrored.difference.second_alone_right) == (2, 7)
-    assert (
-        with_first_tutor(mirrored, "a").difference == original.difference
-        and with_first_tutor(original, "a") is original
-    )
+    assert with_first_tutor(mirrored, "a").difference == original.difference
+    assert with_first_tutor(original, "a") is original
     silent = original._replace(silent=frozenset({"b"}))
     assert with_first_tutor(silent, "b").silent == {"b"}, "a tutor that answers few items stays marked"
 
@@ -282,10 +280,8 @@ def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None
         absent(*missing)
     observed = asyncio.run(read_comparison(run / "report/index.html", tmp_path))
     assert "Human reference is ahead of Always 0" in observed["first"]
-    assert (
-        observed["sentence"].startswith("Human reference against Always 0: ahead on ")
-        and observed["picture"] == observed["sentence"]
-    )
+    assert observed["sentence"].startswith("Human reference against Always 0: ahead on ")
+    assert observed["picture"] == observed["sentence"]
     assert observed["rows"] == len(GRADED)
     table = list(csv.DictReader(observed["csv"].decode().splitlines()))
     assert len(table) == len(GRADED) and any("BETTER" in row["verdict"] for row in table)
@@ -298,16 +294,12 @@ def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None
     assert observed["focus"] == observed["second"] == observed["single item"]
     assert [name.split(" ✓")[0].strip() for name in observed["beside"]][:1] and len(observed["beside"]) == 2
     assert observed["all"] == 2 * len(GRADED)
-    assert (
-        observed["latex"].startswith("\\begin{tabular}")
-        and "\\toprule" in observed["latex"]
-        and "\\bottomrule" in observed["latex"]
-    )
+    assert observed["latex"].startswith("\\begin{tabular}") and "\\toprule" in observed["latex"]
+    assert "\\bottomrule" in observed["latex"]
     board = list(csv.reader(observed["board csv"].decode().splitlines()))
     texts = ElementTree.fromstring(observed["board svg"]).iter("{http://www.w3.org/2000/svg}text")
-    assert {"Human reference", "Tutor"} <= {text.text for text in texts} and len(board) == 4 + len(
-        observed["ascending"]
-    )
+    assert {"Human reference", "Tutor"} <= {text.text for text in texts}
+    assert len(board) == 4 + len(observed["ascending"])
     assert observed["board png"].startswith(b"\x89PNG") and b" style=" not in observed["board svg"]
     for direction in ("descending", "ascending"):
         groups = [2 if value == "" else int(last) for value, last in observed[direction]]
@@ -316,11 +308,8 @@ def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None
         assert groups == sorted(groups) and set(groups) == {0, 1, 2}, (
             "unreadable tutors are near the end, tutors without a value last"
         )
-    assert (
-        observed["sort"] == [[1, "ascending"]]
-        and len(observed["skills"]) > 2
-        and observed["columns left"] == [observed["skills"][1]]
-    )
+    assert observed["sort"] == [[1, "ascending"]] and len(observed["skills"]) > 2
+    assert observed["columns left"] == [observed["skills"][1]]
     assert observed["overflow"][0] >= 2 and observed["overflow"][1] == 0
     assert observed["no keys"] and observed["passages"] > 0 and observed["passage"]
     assert observed["faults"] == [], "the page's policy blocks none of its own parts"

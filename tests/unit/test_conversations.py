@@ -95,19 +95,14 @@ def test_the_oldest_tokens_are_cut_and_special_ones_come_once(template: str | No
     assert [bytes(row).decode() for row in ids] == [scorer_text(tokenizer, TURNS), scorer_text(tokenizer, TURNS[:1])]
     assert all(isinstance(row, list) for row in ids)
     truncation = {} if longest is None else {"truncation": True, "max_length": 7}
-    assert (
-        tokenizer.options == {"add_special_tokens": template is None, **truncation}
-        and tokenizer.truncation_side == "left"
-    )
+    assert tokenizer.options == {"add_special_tokens": template is None, **truncation}
+    assert tokenizer.truncation_side == "left"
 
 
 def test_no_conversations_need_no_tokenizer() -> None:
     tokenizer = Tokenizer()
-    assert (
-        encode_conversations(tokenizer, [], 7) == []
-        and tokenizer.options == {}
-        and tokenizer.truncation_side == "right"
-    )
+    assert encode_conversations(tokenizer, [], 7) == [] and tokenizer.options == {}
+    assert tokenizer.truncation_side == "right"
 
 
 def test_turns_of_one_speaker_are_joined() -> None:

@@ -274,11 +274,8 @@ class Curated:
     def run(self, address: str, share: float = 1.0) -> None:
         """Run all three jobs."""
         job_fields: dict[str, Any] = {
-            "curation": "c",
-            "roles": Roles(**roles()),
-            "models": entries(address),
-            "seed": SEED,
-        }
+            "curation": "c", "roles": Roles(**roles()), "models": entries(address), "seed": SEED,
+        }  # fmt: skip
         logs = self.at("logs")
         make_components(
             job=MakeComponents(**job_fields), seeds=self.seeds, weights=[], journal=self.at("1.journal"), server_logs=logs,
@@ -320,9 +317,8 @@ def test_a_good_seed_comes_to_the_end_with_all_that_the_paper_asks_for(walked: C
         "medium": "205",
         "hard": "305",
     }
-    assert [solution.feedback.step for solution in components.solutions] == [1, 2, 0] and components.domain.startswith(
-        "Operations"
-    )
+    assert [solution.feedback.step for solution in components.solutions] == [1, 2, 0]
+    assert components.domain.startswith("Operations")
     assert len({solution.answer for solution in components.solutions}) == 3
     assert [turn.kind for turn in components.clarifications] == ["What", "How", "Why"]
     assert components.solution == f"{steps(5)} \\boxed{{5}}"
@@ -359,9 +355,8 @@ def test_a_multiple_choice_seed_comes_to_the_end(tmp_path: Path) -> None:
     [components] = read_records(curated.at("components.jsonl"), Components)
     assert components.answer == "B" and [problem.answer for problem in components.followups] == ["15", "25"]
     *wrong, right = components.solutions
-    assert (
-        right.answer == "B" and len(wrong) == 2 and all(solution.answer in {"C", "D", "E", "F"} for solution in wrong)
-    )
+    assert right.answer == "B" and len(wrong) == 2
+    assert all(solution.answer in {"C", "D", "E", "F"} for solution in wrong)
     [line] = map(sets.skills_record, [components])
     [item] = kmp.kmp_fqa_items([line], "fqa")
     golds = gold_rounds(item)
@@ -588,9 +583,8 @@ def test_the_sets_are_in_the_formats_that_the_benchmark_reads(tmp_path: Path) ->
 def test_an_empty_set_is_refused_in_one_line(tmp_path: Path) -> None:
     _, out = assembled(tmp_path, 0.0, 2)
     assert files.read_json_lines(out / "skills.jsonl") == [] and len(files.read_json_lines(out / "raw.jsonl")) == 2
-    with pytest.raises(
-        UserError, match=r"the set is empty: no seed passed all stages\. Fix: find the stage that rejects most"
-    ):
+    problem = r"the set is empty: no seed passed all stages\. Fix: find the stage that rejects most"
+    with pytest.raises(UserError, match=problem):
         sets.fetch_curated(made=out / "skills.jsonl", sheet=out / "evaluation.json", out=tmp_path / "x")
 
 
@@ -810,9 +804,8 @@ def test_diversity_is_distinct_runs_and_self_bleu() -> None:
     assert apart["distinct_2"] == 1.0 and apart["self_bleu"] < 10
     assert quality.diversity([]) == {"distinct_1": None, "distinct_2": None, "distinct_3": None, "self_bleu": None, "texts": 0}  # fmt: skip
     assert quality.evenness_of([1, 1, 1, 1, 1, 1]) == 1.0 and quality.evenness_of([6, 0, 0, 0, 0, 0]) == 0.0
-    assert quality.evenness_of([0] * 6) is None and quality.evenness_of([3, 3, 0, 0, 0, 0]) == pytest.approx(
-        0.3869, abs=1e-4
-    )
+    assert quality.evenness_of([0] * 6) is None
+    assert quality.evenness_of([3, 3, 0, 0, 0, 0]) == pytest.approx(0.3869, abs=1e-4)
 
 
 def test_the_hierarchy_has_eleven_domains_and_every_standard_once() -> None:
@@ -831,12 +824,9 @@ def test_the_hierarchy_has_eleven_domains_and_every_standard_once() -> None:
 def test_seeds_are_problems_with_plain_answers_and_each_is_there_once(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     rows = [
-        ("One and one?", 2),
-        ("one and ONE", "2"),
-        ("Half of one?", "1/2"),
-        ("When?", "3:30"),
+        ("One and one?", 2), ("one and ONE", "2"), ("Half of one?", "1/2"), ("When?", "3:30"),
         ("Two and two?", "1,004.50"),
-    ]
+    ]  # fmt: skip
     rows += [(OPTIONED, "b"), ("Which one?", "B"), ("Which is it? A) red B) blue", "(A)")]
     path.write_text("".join(json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in rows))
     source = SeedSource(dataset="mine", loader="word_problems", form="jsonl", licence="CC0")
@@ -847,10 +837,8 @@ def test_seeds_are_problems_with_plain_answers_and_each_is_there_once(tmp_path: 
     assert [(seed.problem, seed.answer) for seed in seeds] == [
         ("One and one?", "2"), ("Half of one?", "0.5"), ("Two and two?", "1004.5"), (OPTIONED, "B"), ("Which is it? A) red B) blue", "A"),
     ]  # fmt: skip
-    with pytest.raises(
-        UserError,
-        match=r"^curations\.c\.seeds\.mine: expected problems with plain answers, found none \(no question or no answer",
-    ):
+    problem = r"^curations\.c\.seeds\.mine: expected problems with plain answers, found none \(no question or no answer"
+    with pytest.raises(UserError, match=problem):
         seeds_of([item_of("x", "No answer?")], source, "curations.c.seeds.mine")
 
 

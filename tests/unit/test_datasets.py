@@ -19,16 +19,10 @@ from task_items import REGISTRY, items_of_card
 
 TASKS = sorted(path.stem for path in (CARDS / "mathtutorbench").glob("*.yaml"))
 PUBLISHED = {
-    "problem_solving": 1319,
-    "socratic_questioning": 1319,
-    "solution_correctness": 2004,
-    "mistake_location": 2004,
-    "mistake_correction": 1002,
-    "scaffolding_generation": 1150,
-    "scaffolding_generation_hard": 327,
-    "pedagogy_following": 1150,
-    "pedagogy_following_hard": 327,
-}
+    "problem_solving": 1319, "socratic_questioning": 1319, "solution_correctness": 2004, "mistake_location": 2004,
+    "mistake_correction": 1002, "scaffolding_generation": 1150, "scaffolding_generation_hard": 327,
+    "pedagogy_following": 1150, "pedagogy_following_hard": 327,
+}  # fmt: skip
 
 SOLVING_JOB = MakeItems(benchmark="mathtutorbench", task="problem_solving", form="jsonl", seed=1)
 

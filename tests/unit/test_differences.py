@@ -36,18 +36,12 @@ def grades(answers: Mapping[str, bool | None]) -> list[Grade]:
     """Return a tutor's grades. answers: by item, right, wrong, or None for an unreadable reply."""
     return [
         Grade(
-            id=name,
-            task=TASK,
-            kind=CARD.graders[0],
-            scoring=scoring,
-            value=1 if right is not None else None,
-            correct=right,
-            raw="",
-            why_none=None if right is not None else "refused",
+            id=name, task=TASK, kind=CARD.graders[0], scoring=scoring, value=1 if right is not None else None,
+            correct=right, raw="", why_none=None if right is not None else "refused",
         )
         for name, right in answers.items()
         for scoring in ("paper_compat", "robust")
-    ]
+    ]  # fmt: skip
 
 
 def compare(
@@ -85,9 +79,8 @@ def test_a_difference_is_that_of_the_values_and_its_interval_is_paired(tmp_path:
     second = generator.random(300) < 0.5
     first = second | (generator.random(300) < 0.1)  # right wherever the second is, and on a tenth of the other items
     difference = compare(tmp_path, {"a": answers_of(first), "b": answers_of(second)})["a", "b"]
-    assert (
-        difference.value == pytest.approx(first.mean() - second.mean()) and difference.n == difference.clusters == 300
-    )
+    assert difference.value == pytest.approx(first.mean() - second.mean())
+    assert difference.n == difference.clusters == 300
     t_interval = ttest_1samp(first.astype(float) - second, 0.0).confidence_interval()
     assert (difference.low, difference.high) == (
         pytest.approx(t_interval.low, abs=0.01),
@@ -123,11 +116,8 @@ def test_only_items_that_both_tutors_have_count(tmp_path: Path) -> None:
     second = {"i1": False, "i2": True, "i4": True}
     difference = compare(tmp_path, {"a": first, "b": second})["a", "b"]
     assert (difference.n, difference.value, difference.first_alone_right, difference.second_alone_right) == (
-        2,
-        0.0,
-        1,
-        1,
-    )
+        2, 0.0, 1, 1,
+    )  # fmt: skip
 
 
 def contrast_of(first: np.ndarray, second: np.ndarray) -> StudentT:
@@ -193,20 +183,13 @@ def test_holm_by_hand() -> None:
     """Expect 0.01 x 3, max(that, 0.03 x 2) and max(that, 0.04); another scoring is corrected separately."""
     corrected = holm_corrected(
         [
-            make_difference(0.04),
-            make_difference(0.01),
-            make_difference(None),
-            make_difference(0.03),
+            make_difference(0.04), make_difference(0.01), make_difference(None), make_difference(0.03),
             make_difference(0.5, "paper_compat"),
         ]
-    )
+    )  # fmt: skip
     assert [result.p_holm for result in corrected] == [
-        pytest.approx(0.06),
-        pytest.approx(0.03),
-        None,
-        pytest.approx(0.06),
-        0.5,
-    ]
+        pytest.approx(0.06), pytest.approx(0.03), None, pytest.approx(0.06), 0.5,
+    ]  # fmt: skip
 
 
 def test_a_pair_without_shared_items_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -283,12 +266,8 @@ def test_a_reference_is_not_compared_by_a_metric_against_itself(tmp_path: Path) 
     }
     [difference] = compare_by_graders(tmp_path, "scaffolding_generation", tutors, 4)
     assert (difference.first, difference.second, difference.by, difference.criterion, difference.value) == (
-        "a",
-        "b",
-        "rm",
-        "win",
-        0.5,
-    )
+        "a", "b", "rm", "win", 0.5,
+    )  # fmt: skip
 
 
 def compare_by_metric(function: str, scoring: Scoring, first: list[GradedItem], second: list[GradedItem]) -> Difference:
@@ -320,10 +299,8 @@ def test_a_difference_is_computed_as_its_scoring_computes_the_metric(
     ]
     metric = functions["macro_f1"]
     difference = compare_by_metric("macro_f1", scoring, first, second)
-    assert difference.value == metric.value(first) - metric.value(second) and (difference.metric, difference.n) == (
-        "own",
-        4,
-    )
+    assert difference.value == metric.value(first) - metric.value(second)
+    assert (difference.metric, difference.n) == ("own", 4)
     assert RELEASED["macro_f1"].value(first) != METRICS["macro_f1"].value(first)
 
 

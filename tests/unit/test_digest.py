@@ -206,11 +206,8 @@ def test_classes_in_the_annotations_of_arguments() -> None:
     )
     defined = definitions_of("here", IMPORTS + text, MODULES.__contains__)
     assert {tuple(name) for name in defined["x"].arguments} == {
-        ("tools", "A"),
-        ("deep.below", "top"),
-        ("deep.below", "bottom"),
-        ("here", "K"),
-    }
+        ("tools", "A"), ("deep.below", "top"), ("deep.below", "bottom"), ("here", "K"),
+    }  # fmt: skip
     assert defined["z"].arguments == defined["summit"].arguments == frozenset()
     code = PackageCode({"here": IMPORTS + text, **dict.fromkeys(MODULES, "")}.get)
     named = [("deep.below", "bottom"), ("deep.below", "top"), ("here", "K"), ("tools", "A")]
@@ -294,14 +291,8 @@ def test_a_definition_is_replaced_by_those_that_a_job_uses(tmp_path: Path) -> No
         "all roots are followed"
     )
     assert {definition.name for definition in whole if definition.module == "tools"} == {
-        "LIMIT",
-        "TABLE",
-        "helped",
-        "inner",
-        "Kind",
-        "unused",
-        "Base",
-    }
+        "LIMIT", "TABLE", "helped", "inner", "Kind", "unused", "Base",
+    }  # fmt: skip
     assert not any(definition.name == WHOLE_MODULE for definition in whole)
     with pytest.raises(LookupError, match=r"^maieutic\.gone has no \*"):
         code.closure([Name("gone", WHOLE_MODULE)], {})
@@ -485,9 +476,8 @@ def test_each_module_decides_the_commands_that_use_it_and_no_other(module: str, 
     after = digests(**{module: mutated(text)})
     assert {name for name in current if after[name] != current[name]} == commands
     commented = re.sub(r"\n\n\n", "\n\n\n# a comment\n\n\n", text) + "\n# a comment\n"
-    assert commented != text and PackageCode({module: commented}.get).module(module) == PackageCode(
-        {module: text}.get
-    ).module(module)
+    assert commented != text
+    assert PackageCode({module: commented}.get).module(module) == PackageCode({module: text}.get).module(module)
 
 
 # Commands that a rule runs. Changing any other command re-runs nothing.

@@ -78,13 +78,8 @@ def test_the_registry_has_the_reward_models_that_the_readme_names() -> None:
 def test_the_tables_of_keys_are_those_of_the_schema() -> None:
     assert Path("config/README.md").read_text(encoding="utf-8") == config_page(), "run make schemas"
     sections = [
-        settings.Config,
-        settings.Run,
-        settings.Report,
-        Model,
-        ServedModel,
-        *(kind for kind, _ in ENGINES.values()),
-    ]
+        settings.Config, settings.Run, settings.Report, Model, ServedModel, *(kind for kind, _ in ENGINES.values()),
+    ]  # fmt: skip
     undescribed = [
         f"{kind.__name__}.{name}"
         for kind in [*sections, Training, Dataset, DatasetFile]

@@ -196,11 +196,8 @@ def test_images_are_those_of_this_checkout(served: Plan, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(images, "check_images", stale)
     assert doctor.containers(plan_with("far", containers=containers)) == (
-        "containers",
-        "fault",
-        "it is old",
-        "build it",
-    )
+        "containers", "fault", "it is old", "build it",
+    )  # fmt: skip
 
 
 def test_endpoints_are_asked_one_by_one(served: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,9 +153,8 @@ def test_a_configuration_does_not_activate_extensions_by_itself(
     assert extensions.require_active([str(folder)]) == [folder]
     (tmp_path / "my others").mkdir()
     extensions.activate_extensions([tmp_path / "my others"])
-    with pytest.raises(
-        UserError, match=rf"^extensions: the run uses {folder}, and a recorded .*: export MAIEUTIC"
-    ) as error:
+    problem = rf"^extensions: the run uses {folder}, and a recorded .*: export MAIEUTIC"
+    with pytest.raises(UserError, match=problem) as error:
         plan_of(run_of(folder, ["mathtutorbench/short"]))
     command = error.value.fix.partition(": ")[2]
     printed = subprocess.run(["bash", "-c", f"{command}; echo -n $MAIEUTIC_EXTENSIONS"], capture_output=True, text=True)

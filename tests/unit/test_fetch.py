@@ -66,9 +66,8 @@ def test_a_broken_download_goes_on_where_it_stopped(files: str, tmp_path: Path) 
 
 def test_a_later_run_continues_a_part_file(files: str, tmp_path: Path) -> None:
     out = tmp_path / "gsm8k.source"
-    with pytest.raises(
-        UserError, match=r"the download made no progress in 5 tries .*; 10 bytes are kept.*Fix: run `snakemake"
-    ):
+    problem = r"the download made no progress in 5 tries .*; 10 bytes are kept.*Fix: run `snakemake"
+    with pytest.raises(UserError, match=problem):
         get(f"{files}/always-breaks", out)
     assert not out.exists()
     [part] = leftovers(out)
@@ -114,9 +113,8 @@ def test_a_part_file_that_is_too_long_is_discarded(files: str, tmp_path: Path) -
 
 def test_a_server_that_is_down_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(downloads.time, "sleep", lambda _: None)
-    with pytest.raises(
-        UserError, match=r"http://127.0.0.1:9/x: the download made no progress in 5 tries \(ConnectionError\)"
-    ):
+    problem = r"http://127.0.0.1:9/x: the download made no progress in 5 tries \(ConnectionError\)"
+    with pytest.raises(UserError, match=problem):
         get("http://127.0.0.1:9/x", tmp_path / "out")
 
 
@@ -129,10 +127,8 @@ def test_files_of_data_dir_are_fetched_like_downloads(tmp_path: Path) -> None:
     )
     assert out.read_bytes() == BODY
     for folder, place in ((Path("nowhere"), "no gsm8k/test.jsonl in nowhere"), (None, "in data_dir, which is null")):
-        with pytest.raises(
-            UserError,
-            match=rf"^datasets.gsm8k.published: .*{place}.* or below .*Fix: correct the dataset's path, or set",
-        ):
+        problem = rf"^datasets.gsm8k.published: .*{place}.* or below .*Fix: correct the dataset's path, or set"
+        with pytest.raises(UserError, match=problem):
             fetch_dataset(
                 job=FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=folder),
                 demo_dir=DEMO,

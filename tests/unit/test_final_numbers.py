@@ -79,11 +79,8 @@ def test_a_number_is_right_within_a_millionth(text: str, right: bool) -> None:
 def test_numbers_have_a_position_and_a_circumstance() -> None:
     text = "The 3 friends pay $5 each for 2 days: 30"
     assert [(numeral.text, numeral.circumstance) for numeral in numerals(text)] == [
-        ("3", True),
-        ("$5", True),
-        ("2", True),
-        ("30", False),
-    ]
+        ("3", True), ("$5", True), ("2", True), ("30", False),
+    ]  # fmt: skip
     assert [text[numeral.start : numeral.end].strip() for numeral in numerals(text)] == ["3", "$5", "2", "30"]
 
 

@@ -84,17 +84,11 @@ class Family(NamedTuple):
 
 # Sentences about other steps, the rest or the arithmetic, with which tutors close.
 ABOUT_OTHERS = (
-    "The other steps are correct.",
-    "Everything else is correct.",
-    "The rest of the solution is right.",
-    "The arithmetic itself is correct.",
-    "The remaining calculations are correct.",
-    "Otherwise the solution is correct.",
-    "The multiplication is correct, though.",
-    "Good work on the other steps!",
-    "Your setup was correct, well done!",
-    "Other than that, no mistakes were found.",
-)
+    "The other steps are correct.", "Everything else is correct.", "The rest of the solution is right.",
+    "The arithmetic itself is correct.", "The remaining calculations are correct.",
+    "Otherwise the solution is correct.", "The multiplication is correct, though.", "Good work on the other steps!",
+    "Your setup was correct, well done!", "Other than that, no mistakes were found.",
+)  # fmt: skip
 OPENINGS = {
     "step": ("The first error is in step {step}. {why} {other}", "Step {step}. {why} {other}", "{step}\n\n{why}\n\n{other}"),
     "yes_no": ("Yes. {why} {other}", "Yes, the student made a mistake in step {step}. {why} {other}",

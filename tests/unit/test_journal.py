@@ -87,13 +87,9 @@ def test_answers_of_other_journals_are_used_and_not_changed(tmp_path: Path) -> N
 
 def test_the_journals_of_a_tutor_are_found_for_any_number_of_shards(tmp_path: Path) -> None:
     names = [
-        "m.jsonl",
-        "shards/1-of-2/m.jsonl",
-        "shards/2-of-2/m.jsonl",
-        "shards/1-of-2/m2.jsonl",
-        "m.ledger",
+        "m.jsonl", "shards/1-of-2/m.jsonl", "shards/2-of-2/m.jsonl", "shards/1-of-2/m2.jsonl", "m.ledger",
         "other.m.jsonl",
-    ]
+    ]  # fmt: skip
     for name in [*names, "a[b].jsonl", "ab.jsonl"]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()

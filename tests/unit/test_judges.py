@@ -290,13 +290,9 @@ def first_question(loaded: LoadedRubric) -> Any:
 
 
 HOSTILE_ANSWERS = [
-    "prose",
-    '```json\n{"one": "Yes"}\n```',
-    '{"one": NaN}',
-    "x" * 10**6,
-    "Оценка: один",
+    "prose", '```json\n{"one": "Yes"}\n```', '{"one": NaN}', "x" * 10**6, "Оценка: один",
     '{"one": "Yes"} {"one": "No"}',
-]
+]  # fmt: skip
 
 
 def test_a_judge_may_answer_anything(tmp_path: Path) -> None:
@@ -346,9 +342,8 @@ def test_a_judge_with_unparsable_answers_is_stopped_after_its_first_hundred_verd
         work = [(loaded, case(f"reply {number}", str(number))) for number in range(1000)]
         if message is None:
             judgements = judge(tmp_path, address, work, structured)
-            assert (
-                len(judgements) == 1000 and sum(judgement.verdicts[0].value is None for judgement in judgements) == 400
-            )
+            assert len(judgements) == 1000
+            assert sum(judgement.verdicts[0].value is None for judgement in judgements) == 400
             return
         with pytest.raises(UserError, match=message):
             judge(tmp_path, address, work, structured)
@@ -490,10 +485,8 @@ def test_win_tie_lose_is_of_the_first_reply_in_both_orders(tmp_path: Path) -> No
         for judgement in judgements
     }
     assert by_order == {"ab": {"one": "win", "two": "win"}, "ba": {"one": "win", "two": "lose"}}
-    assert (
-        verdict_of_both_orders({"ab": "win", "ba": "win"}) == "win"
-        and verdict_of_both_orders({"ab": "win", "ba": "lose"}) == "tie"
-    )
+    assert verdict_of_both_orders({"ab": "win", "ba": "win"}) == "win"
+    assert verdict_of_both_orders({"ab": "win", "ba": "lose"}) == "tie"
     assert verdict_of_both_orders({"ab": "win", "ba": None}) is None and verdict_of_both_orders({"ab": "win"}) is None
 
 

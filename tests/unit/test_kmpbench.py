@@ -382,14 +382,10 @@ def test_real_data_give_items_that_can_be_asked_and_graded(task: str, data: Path
 
 
 def test_mathchats_answers_are_single_numbers() -> None:
-    assert (
-        stated_number("x. The answer is \\ANSWER{14}.") == "14"
-        and stated_number("The answer is \\(\\textbf{9}\\).") == "9"
-    )
-    assert (
-        stated_number("The answer is \\(\\ANSWER{170 \\text{ miles}}\\).") == "170"
-        and stated_number("The answer is $1,200.") == "1200"
-    )
+    assert stated_number("x. The answer is \\ANSWER{14}.") == "14"
+    assert stated_number("The answer is \\(\\textbf{9}\\).") == "9"
+    assert stated_number("The answer is \\(\\ANSWER{170 \\text{ miles}}\\).") == "170"
+    assert stated_number("The answer is $1,200.") == "1200"
     for text in ("\\ANSWER{12 and 40}", "\\ANSWER{9:15 PM}", "\\ANSWER{Yes}", "no answer"):
         assert stated_number(text) is None
     assert len(rounds_of("A: one?\nB: 1. The answer is \\ANSWER{1}.\n\nA: two?\nB: 2. The answer is \\ANSWER{2}.")) == 2
@@ -547,19 +543,13 @@ def test_a_judge_that_sees_only_positions_ties_over_both_orders(tmp_path: Path) 
         grade.criterion: grade for grade in grades_by_judge("j", both_orders, "m") if grade.scoring == "robust"
     }
     assert both_grades["overall"].value == "tie" and both_grades["overall"].correct is False
-    assert (
-        both_grades["general"].value == 0
-        and both_grades["questioning"].value == 0
-        and both_grades[SAME_IN_BOTH].value == 0
-    )
+    assert both_grades["general"].value == 0 and both_grades["questioning"].value == 0
+    assert both_grades[SAME_IN_BOTH].value == 0
     fixed_grades = {
         grade.criterion: grade for grade in grades_by_judge("j", fixed_order, "m") if grade.scoring == "robust"
     }
-    assert (
-        fixed_grades["general"].value == 1
-        and fixed_grades["questioning"].value == 1
-        and fixed_grades[DESIRED_SHARE].value == 1
-    )
+    assert fixed_grades["general"].value == 1 and fixed_grades["questioning"].value == 1
+    assert fixed_grades[DESIRED_SHARE].value == 1
     assert "challenge" not in fixed_grades, "a principle that is not targeted is not judged"
 
 
@@ -621,7 +611,8 @@ def test_a_judge_may_go_without_reasons(tmp_path: Path) -> None:
     forms = [
         body["response_format"]["json_schema"]["schema"]["properties"]["overall"] for _, _, body in handler.requests
     ]
-    assert forms[0] == {"type": "string", "enum": ["Win", "Tie", "Lose"]} and forms[1]["required"] == [
+    assert forms[0] == {"type": "string", "enum": ["Win", "Tie", "Lose"]}
+    assert forms[1]["required"] == [
         "reason",
         "verdict",
     ]
@@ -744,9 +735,8 @@ def test_a_conversation_has_system_history_and_the_tutors_own_answers(tmp_path: 
             )
     sent = [body["messages"] for _, _, body in handler.requests]
     with_system, folded = [messages for messages in sent if "kind" in messages[0]["content"]]
-    assert [message["role"] for message in with_system] == ["system", "user"] and with_system[1][
-        "content"
-    ] == "I got 5."
+    assert [message["role"] for message in with_system] == ["system", "user"]
+    assert with_system[1]["content"] == "I got 5."
     assert [message["role"] for message in folded] == ["user"] and folded[0]["content"].endswith("\n\nI got 5.")
     longest = max(sent, key=len)
     assert [message["role"] for message in longest] == ["user", "assistant"] * 2 + ["user"]
@@ -779,17 +769,11 @@ def judgement(item: str, tutor: str, **verdicts: str) -> Judgement:
 def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> None:
     judgements = [
         judgement(
-            "i",
-            "m",
-            Universal_1="win",
-            Universal_2="win",
-            Universal_3="lose",
-            Universal_4="tie",
-            Practice_1="win",
+            "i", "m", Universal_1="win", Universal_2="win", Universal_3="lose", Universal_4="tie", Practice_1="win",
             overall="win",
         ),
         judgement("j", "m", Universal_1="lose", Feedback_1="win", overall="lose"),
-    ]
+    ]  # fmt: skip
     write_records(tmp_path / "judged.jsonl", judgements)
     cells = {"i": {"Universal_1": "win", "Universal_2": "tie", "Universal_3": "lose", "Universal_4": "win", "Practice_1": "lose", "overall": "win"},
              "j": {"Universal_1": "win", "Feedback_1": "win"}}  # fmt: skip
@@ -807,11 +791,11 @@ def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> 
     assert (overall["value"], overall["n"]) == (1, 1), "the overall judgement is not one of the 22 criteria"
     assert by_name["general_level/judge"]["value"] == pytest.approx((2 / 4 + 0) / 2)
     assert by_name["general_level/people"]["value"] == pytest.approx((2 / 4 + 1) / 2)
-    assert by_name["principle_level/judge"]["value"] == pytest.approx(1) and by_name["principle_level/people"][
-        "value"
-    ] == pytest.approx(0.5)
+    assert by_name["principle_level/judge"]["value"] == pytest.approx(1)
+    assert by_name["principle_level/people"]["value"] == pytest.approx(0.5)
     assert by_name["overall/people"]["value"] == pytest.approx((0.75 + 0.5) / 2)
-    assert by_name["overall_judgement/judge"]["n"] == 1 and {score["by"] for score in by_name.values()} == {
+    assert by_name["overall_judgement/judge"]["n"] == 1
+    assert {score["by"] for score in by_name.values()} == {
         "judge",
         "people",
     }

@@ -320,9 +320,8 @@ def test_a_sample_never_overwrites_another(run_folder: Path, tmp_path: Path) -> 
 
 def test_missing_files_of_the_run_are_named(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     enter_checkout(tmp_path, monkeypatch)
-    with pytest.raises(
-        UserError, match=r"^results/items/.*does not exist.*run snakemake first: only existing replies can be labelled"
-    ):
+    problem = r"^results/items/.*does not exist.*run snakemake first: only existing replies can be labelled"
+    with pytest.raises(UserError, match=problem):
         label(configfile=[run_file(tmp_path)], annotators=["ann"], out=tmp_path / "s", options=LabelOptions())
     unjudged = run_file(tmp_path, judges=[])
     with pytest.raises(UserError, match=r"^run\.tasks: no task of this run is judged.*add a judge with a rubric"):
@@ -362,17 +361,15 @@ def test_whose_replies_may_be_drawn(run_folder: Path) -> None:
     assert Counter(candidate.tutor for candidate in candidates)["far"] == count
     assert list(judged.by_judge) == ["one", "two"]
     [first] = [candidate for candidate in candidates if candidate.tutor == "far"][:1]
-    assert (first.task, first.first_verdict, first.judges_differ) == (TASK, "desired", True) and list(
-        first.criteria
-    ) == list(LABELS)
+    assert (first.task, first.first_verdict, first.judges_differ) == (TASK, "desired", True)
+    assert list(first.criteria) == list(LABELS)
     replies = {
         reply.id: reply for reply in read_records(Path(paths.REPLIES.of(benchmark="mrbench", tutor="far")), Reply)
     }
     assert first.texts == tuple(turn.text for turn in replies[first.item.id].turns)
     of_tutor, _ = candidates_of(plan, loaded, None, ["far"])
-    assert {candidate.tutor for candidate in of_tutor} == {"far"} and {candidate.task for candidate in of_tutor} == {
-        TASK
-    }
+    assert {candidate.tutor for candidate in of_tutor} == {"far"}
+    assert {candidate.task for candidate in of_tutor} == {TASK}
     reason = read_rubric("kmp_error_reason")
     others, unjudged = candidates_of(plan, reason, None, ["far"])
     assert {(candidate.task, candidate.first_verdict, candidate.judges_differ) for candidate in others} == {
@@ -426,11 +423,8 @@ def test_leading_verdicts_and_disputes() -> None:
     judged.add({"one": {("t/3", "x", "c"): "No"}})
     words = [judged.leading_verdict(item, "x", "c", "Yes") for item in ("t/1", "t/2", "t/3", "t/4")]
     assert words == ["desired", "unreadable", "not desired", "unreadable"]
-    assert (
-        judged.is_disputed("t/1", "x", ["c", "d"])
-        and judged.is_disputed("t/1", "x", ["d"])
-        and not judged.is_disputed("t/1", "x", ["c"])
-    )
+    assert judged.is_disputed("t/1", "x", ["c", "d"]) and judged.is_disputed("t/1", "x", ["d"])
+    assert not judged.is_disputed("t/1", "x", ["c"])
     assert not judged.is_disputed("t/2", "x", ["c"]) and judged.is_disputed("t/3", "x", ["c"]), (
         "a missing verdict differs from a verdict"
     )
@@ -458,9 +452,8 @@ def test_pairs_are_of_one_item_and_of_replies_that_differ(
     page = (tmp_path / "pairs" / "page-ann.html").read_text(encoding="utf-8")
     assert "choose the better response for this student" in page
     output = capsys.readouterr().out
-    assert output.startswith("12 pairs from 1 strata, 2 annotator(s) each") and output.endswith(
-        "--out preferences.csv\n"
-    )
+    assert output.startswith("12 pairs from 1 strata, 2 annotator(s) each")
+    assert output.endswith("--out preferences.csv\n")
 
 
 def test_the_tutors_of_the_run_are_compared_where_none_are_named(run_folder: Path) -> None:
@@ -520,9 +513,8 @@ def test_a_plan_prints_widths_and_writes_nothing(
 ) -> None:
     label(configfile=[run_file(run_folder)], out=tmp_path / "s", options=LabelOptions(tasks=[TASK], n=60), plan=True)
     output = capsys.readouterr().out
-    assert "the judge's agreement with people is unknown, so rho = 0 is assumed" in output and all(
-        name[:32] in output for name in LABELS
-    )
+    assert "the judge's agreement with people is unknown, so rho = 0 is assumed" in output
+    assert all(name[:32] in output for name in LABELS)
     assert not list(tmp_path.iterdir())
 
 
@@ -575,9 +567,8 @@ def test_a_pilot_falls_back_to_a_labelled_set(run_folder: Path, tmp_path: Path) 
         pilots = judge_pilots(plan, loaded, candidates, judged)
         first = pilots[CRITERION]
         count = sum(label.criterion == CRITERION and (label.id, label.tutor) in replies[2:] for label in labels)
-        assert (
-            first.n == count > FEWEST_PILOT_LABELS and first.source == plan.label_sets["mrbench"].title == "MRBench V1"
-        )
+        assert first.n == count > FEWEST_PILOT_LABELS
+        assert first.source == plan.label_sets["mrbench"].title == "MRBench V1"
         assert 0.3 < first.rho < 1 and first.rate == unlabelled[CRITERION].rate, "the rate is from this run's replies"
         (items.parent / "about.json").rename(items.parent / "about.gone")
         assert judge_pilots(plan, loaded, candidates, judged)[CRITERION].n == 0

@@ -22,14 +22,9 @@ def plan_with(labels: Path, **run: Any) -> Any:
     config["models"] |= {"far": HOSTED, "j": {"engine": "judge", "model": "far", "rubrics": ["mrbench_taxonomy"]}}
     config["labels"] = {"ours": {"title": "Ours", "licence": "ours", "file": str(labels), "rubric": "mrbench_taxonomy"}}
     config["run"] |= {
-        **NOBODY,
-        "tutors": ["far"],
-        "tasks": ["mrbench"],
-        "judges": ["j"],
-        "labels": ["ours"],
-        "preferences": [],
+        **NOBODY, "tutors": ["far"], "tasks": ["mrbench"], "judges": ["j"], "labels": ["ours"], "preferences": [],
         **run,
-    }
+    }  # fmt: skip
     return plan_of(config)
 
 

@@ -204,7 +204,8 @@ def test_a_table_of_preferences_is_read_by_majority(votes: list[str], pair: tupl
     lines = [{**LINE, "preference": word, "annotator": f"a{number}"} for number, word in enumerate(votes)]
     [preference] = preferences_of_table("ours", {}, lines)
     assert (preference.chosen, preference.rejected, preference.tie) == pair
-    assert preference.source == "ours" and [message["role"] for message in preference.prompt] == [
+    assert preference.source == "ours"
+    assert [message["role"] for message in preference.prompt] == [
         "user",
         "assistant",
         "user",
@@ -307,7 +308,6 @@ def test_leaked_training_pairs_are_detected_by_text_and_by_dialogue() -> None:
         score.metric: score
         for score in leak_scores("rm", tested_pairs, rewards, training_pairs, BootstrapSettings(100, 1))
     }
-    assert scores["leaked_text"].value == pytest.approx(1 / 3) and scores["leaked_dialogue"].value == pytest.approx(
-        2 / 3
-    )
+    assert scores["leaked_text"].value == pytest.approx(1 / 3)
+    assert scores["leaked_dialogue"].value == pytest.approx(2 / 3)
     assert (scores["clean_pair_accuracy"].value, scores["clean_pair_accuracy"].n) == (1.0, 1)

@@ -163,9 +163,8 @@ def test_labels_without_an_order_have_no_mean(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "colours.yaml").write_text(NOMINAL + dropped, encoding="utf-8")
     monkeypatch.setattr(rubrics, "USER_RUBRICS", tmp_path)
     entry = {**JUDGE, "rubrics": ["colours"], "pairs": []}
-    with pytest.raises(
-        UserError, match=r"models.panel.vote: the labels of the criterion Colour \(colours\) have no order"
-    ):
+    problem = r"models.panel.vote: the labels of the criterion Colour \(colours\) have no order"
+    with pytest.raises(UserError, match=problem):
         plan_with({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=entry, two=entry)
 
 
@@ -211,11 +210,8 @@ def test_a_panel_has_no_budget_no_pairs_of_its_own_and_the_smallest_sample() -> 
     assert plan.label_limit("panel") == 10
     raw = registries()
     raw["models"] |= {
-        "judge-model": HOSTED,
-        "one": JUDGE,
-        "two": JUDGE,
-        "panel": {"engine": "judge", "judges": ["one", "two"]},
-    }
+        "judge-model": HOSTED, "one": JUDGE, "two": JUDGE, "panel": {"engine": "judge", "judges": ["one", "two"]},
+    }  # fmt: skip
     run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": ["panel", "one", "two"]}
     with pytest.raises(UserError, match=r"run\.budget\.models\.panel: panel is a judge without a model"):
         plan_of({**raw, "edition": "demo", "run": {**run, "budget": {"models": {"panel": {"requests": 5}}}}})

@@ -261,11 +261,8 @@ def test_sheets_and_label_studio_exports_are_read(sample: tuple[Path, Key, list[
     tasks = json.loads((folder / "label-studio/tasks-ben.json").read_text(encoding="utf-8"))
     for task in tasks:
         result = {
-            "from_name": "Actionability",
-            "to_name": "response_1",
-            "type": "choices",
-            "value": {"choices": ["Yes"]},
-        }
+            "from_name": "Actionability", "to_name": "response_1", "type": "choices", "value": {"choices": ["Yes"]},
+        }  # fmt: skip
         task["annotations"] = [{"completed_by": {"email": "ben@example.org"}, "lead_time": 8.0, "result": [result]}]
     (tmp_path / "export.json").write_text(json.dumps(tasks), encoding="utf-8")
     reads = read_files([tmp_path / "sheet-ann.csv", tmp_path / "export.json"], key, None, 1)
@@ -455,9 +452,8 @@ def test_the_plan_is_the_formula_and_another_library_agrees() -> None:
 
 def test_a_plan_names_its_pilot_and_where_labels_are_needed() -> None:
     without_labels = label_plan_lines(candidates(60), {"Actionability": estimate_pilot([], [1.0, 0.0], "")}, 40)
-    assert (
-        "the judge's agreement with people is unknown" in without_labels[0] and "--scheme random" in without_labels[-1]
-    )
+    assert "the judge's agreement with people is unknown" in without_labels[0]
+    assert "--scheme random" in without_labels[-1]
     pairs = [(1.0, 1.0)] * 60 + [(0.0, 0.0)] * 30 + [(1.0, 0.0)] * 25
     with_labels = label_plan_lines(
         candidates(60), {"Actionability": estimate_pilot(pairs, [1.0] * 60 + [0.0] * 55, "ours")}, 40

@@ -126,9 +126,8 @@ def test_pictures_are_fetched_once_and_named_by_their_content(gallery: str, tmp_
     addresses = [f"{gallery}/red", "", f"{gallery}/busy", f"{gallery}/bmp"]
     picture_list = fetch_addresses(tmp_path, addresses)
     assert [picture.record for picture in picture_list] == [0, 2, 3]
-    assert [picture.origin for picture in picture_list] == ["address"] * 3 and {
-        (picture.width, picture.height) for picture in picture_list
-    } == {(8, 6)}
+    assert [picture.origin for picture in picture_list] == ["address"] * 3
+    assert {(picture.width, picture.height) for picture in picture_list} == {(8, 6)}
     for picture, data in zip(picture_list[:2], (picture_bytes("red"), picture_bytes("blue")), strict=True):
         assert picture.file == f"{hashlib.sha256(data).hexdigest()}.png"
         assert (tmp_path / "store" / str(picture.file)).read_bytes() == data
@@ -143,9 +142,8 @@ def test_a_picture_that_was_altered_on_disk_is_fetched_anew(gallery: str, tmp_pa
     [picture] = fetch_addresses(tmp_path, [f"{gallery}/red"])
     (tmp_path / "store" / str(picture.file)).write_bytes(picture_bytes("blue"))
     assert fetch_addresses(tmp_path, [f"{gallery}/red"]) == [picture]
-    assert (tmp_path / "store" / str(picture.file)).read_bytes() == picture_bytes("red") and Gallery.requested.count(
-        "red"
-    ) == 2
+    assert (tmp_path / "store" / str(picture.file)).read_bytes() == picture_bytes("red")
+    assert Gallery.requested.count("red") == 2
 
 
 def test_a_missing_picture_is_requested_again(gallery: str, tmp_path: Path, monkeypatch: Any) -> None:
@@ -190,9 +188,8 @@ def test_a_broken_connection_ends_the_job_and_keeps_what_is_there(gallery: str, 
 
 def test_unpinned_pictures_are_refused_with_the_pin(gallery: str, tmp_path: Path) -> None:
     source, out = write_table(tmp_path, [f"{gallery}/red"]), tmp_path / "x.pictures.jsonl"
-    with pytest.raises(
-        UserError, match=r"datasets\.x\.published\.pictures: .*so the list of pictures must be pinned.* [0-9a-f]{64}"
-    ):
+    problem = r"datasets\.x\.published\.pictures: .*so the list of pictures must be pinned.* [0-9a-f]{64}"
+    with pytest.raises(UserError, match=problem):
         fetch_beside(dataset(), source, tmp_path, out)
     with pytest.raises(UserError, match=f"expected a list of pictures with sha256 {'1' * 64}, found"):
         fetch_beside(dataset("1" * 64), source, tmp_path, out)

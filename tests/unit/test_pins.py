@@ -162,10 +162,8 @@ def test_failed_look_ups_are_reported_and_the_rest_is_written(place: Path) -> No
     (place / "config/models.yaml").write_text(yaml.safe_dump(registry))
     with pytest.raises(UserError) as fault:
         pin()
-    assert (
-        "models.secret: " in fault.value.lines
-        and "answers with status 403. Fix: request access on the repository's page" in fault.value.lines
-    )
+    assert "models.secret: " in fault.value.lines
+    assert "answers with status 403. Fix: request access on the repository's page" in fault.value.lines
     assert "answers with status 404. Fix: correct repo or revision in the registry" in fault.value.lines
     assert set(read_pins().models) == {"newest", "tagged"}
 
@@ -215,11 +213,8 @@ FILES: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
 def test_a_pin_of_a_file_has_all_and_only_the_looked_up_fields(name: str, place: Path, hub: str) -> None:
     source, expected = json.loads(json.dumps(FILES[name]).replace("{hub}", hub))
     entry = {
-        "title": "T",
-        "licence": "MIT",
-        "format": "parquet" if "hub" in source else "jsonl",
-        "fields": ["question"],
-    }
+        "title": "T", "licence": "MIT", "format": "parquet" if "hub" in source else "jsonl", "fields": ["question"],
+    }  # fmt: skip
     before, request_count = datetime.now(UTC).date(), len(Hub.requested)
     dataset_pin = pin_of_dataset("lines", {**entry, "published": {"path": "l", **source}})
     if expected is None:
@@ -279,9 +274,8 @@ def test_pins_fill_what_the_registry_leaves_open_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("revision", [None, "main", "v1.0", "1" * 39])
 def test_a_model_without_a_pinned_commit_does_not_run(revision: str | None) -> None:
-    with pytest.raises(
-        UserError, match=r"^models\.m\.weights\.revision: o/n has no pinned commit\. Fix: run `maieutic pin"
-    ):
+    problem = r"^models\.m\.weights\.revision: o/n has no pinned commit\. Fix: run `maieutic pin"
+    with pytest.raises(UserError, match=problem):
         Weights(repo="o/n", revision=revision).refuse_unpinned("models.m.weights")
     with pytest.raises(ValueError, match=r"requires a commit in weights\.revision, so that the code is pinned"):
         VllmModel.model_validate(
@@ -332,7 +326,6 @@ def test_a_lock_reads_as_it_is_written(tmp_path: Path) -> None:
 def test_a_run_file_without_keys_is_one_line(text: str, type_name: str, tmp_path: Path) -> None:
     """`doctor` and `estimate` read the file themselves; Snakemake reports the same fault for its own files."""
     (tmp_path / "run.yaml").write_text(text)
-    with pytest.raises(
-        UserError, match=rf"run\.yaml: expected keys at the top level, found {type_name}\. Fix: write `run:`"
-    ):
+    problem = rf"run\.yaml: expected keys at the top level, found {type_name}\. Fix: write `run:`"
+    with pytest.raises(UserError, match=problem):
         pinning.merged_configuration([tmp_path / "run.yaml"])

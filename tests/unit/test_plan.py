@@ -158,13 +158,11 @@ def test_scoring_keys_retrain_nothing_and_training_keys_rescore_nothing() -> Non
     train = {"base": "b", "mix": {"mrbench": 1.0}}
     entry = RewardModel(engine="reward", train=train)
     budget = entry.model_copy(update={"token_budget": 9, "dtype": "float32"})
-    assert entry_for_training(budget) == entry_for_training(entry) and entry_for_scoring(budget) != entry_for_scoring(
-        entry
-    )
+    assert entry_for_training(budget) == entry_for_training(entry)
+    assert entry_for_scoring(budget) != entry_for_scoring(entry)
     often = RewardModel(engine="reward", train={**train, "checkpoint_seconds": 1, "epochs": 2})
-    assert entry_for_scoring(often) == entry_for_scoring(entry) and entry_for_training(often) != entry_for_training(
-        entry
-    )
+    assert entry_for_scoring(often) == entry_for_scoring(entry)
+    assert entry_for_training(often) != entry_for_training(entry)
 
 
 def test_patterns_match_the_names_of_the_run_and_nothing_else(plan: RulePlan) -> None:
@@ -206,9 +204,8 @@ def test_a_users_rubric_judges_the_tasks_of_the_rubric_that_it_extends(
     assert plan.tasks_without_rubric == {"kmpbench": ["ec"]} and plan.reply_rubrics("demo-judge", "mrbench") == ["mine"]
     assert read_rubric("mine").prompt == read_rubric("mrbench_taxonomy").prompt
     files = inputs.rubric_files(["mine"])
-    assert "resources/rubrics/mine.yaml" in files and any(
-        "mrbench/rubrics/mrbench_taxonomy.jinja" in file for file in files
-    )
+    assert "resources/rubrics/mine.yaml" in files
+    assert any("mrbench/rubrics/mrbench_taxonomy.jinja" in file for file in files)
     assert plan.validating_releases("demo-judge")[:1] == ["mrbench"], "validated on the same labels"
     (tmp_path / "resources/benchmarks/kmpbench/rubrics/mine.yaml").write_text(card.read_text(), encoding="utf-8")
     read_rubric.cache_clear()
@@ -448,9 +445,8 @@ def test_two_rubrics_of_a_task_have_one_scale_a_criterion(plan: RulePlan, monkey
     selection: Any = SimpleNamespace(people_rubrics={"alike": ["a", "b"], "unlike": ["b", "c"], "one": ["c"]})
     validation_stage.check_shared_scales(selection, "alike")
     validation_stage.check_shared_scales(selection, "one")
-    with pytest.raises(
-        UserError, match=r"^run\.judges: c and b define different labels for the criterion c of the task unlike"
-    ):
+    problem = r"^run\.judges: c and b define different labels for the criterion c of the task unlike"
+    with pytest.raises(UserError, match=problem):
         validation_stage.check_shared_scales(selection, "unlike")
 
 
@@ -566,13 +562,11 @@ def test_tutors_are_compared_by_the_judges_of_each_task() -> None:
         scores_stage.compare_tutors_job(plan, benchmark) for benchmark in ("mrbench", "kmpbench")
     )
     assert of_mrbench.judging == {"mistake_remediation": ["demo-judge"]} and "judge" not in of_mrbench.absent
-    assert of_kmpbench.judging == {} and of_kmpbench.absent == scores_stage.absent_grader_kinds(plan, "kmpbench") == [
-        "judge"
-    ]
+    assert of_kmpbench.judging == {}
+    assert of_kmpbench.absent == scores_stage.absent_grader_kinds(plan, "kmpbench") == ["judge"]
     without = Plan(check_config(raw(tutors=["echo"], tasks=["mrbench"], judges=[])))
-    assert scores_stage.compare_tutors_job(
-        without, "mrbench"
-    ).judging == {} and "judge" in scores_stage.absent_grader_kinds(without, "mrbench")
+    assert scores_stage.compare_tutors_job(without, "mrbench").judging == {}
+    assert "judge" in scores_stage.absent_grader_kinds(without, "mrbench")
 
 
 def test_reasons_why_a_tutor_gets_no_request_are_phrased_for_the_page() -> None:

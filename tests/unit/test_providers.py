@@ -37,16 +37,11 @@ class Endpoint:
         messages = body.get("messages", [{"role": "user", "content": body.get("prompt", "")}])
         limit = max(body.get("max_tokens") or 0, body.get("max_completion_tokens") or 0)
         return {
-            "sends": lambda: value in body,
-            "model": lambda: body["model"] == value,
-            "last": lambda: messages[-1]["role"] == value,
-            "prompt": lambda: value in messages[-1]["content"],
-            "path": lambda: "messages" in body,
-            "over": lambda: limit > value,
-            "key": lambda: not self.paid,
-            "money": lambda: not self.paid,
-            "first": lambda: self.number <= value,
-        }[kind]()
+            "sends": lambda: value in body, "model": lambda: body["model"] == value,
+            "last": lambda: messages[-1]["role"] == value, "prompt": lambda: value in messages[-1]["content"],
+            "path": lambda: "messages" in body, "over": lambda: limit > value, "key": lambda: not self.paid,
+            "money": lambda: not self.paid, "first": lambda: self.number <= value,
+        }[kind]()  # fmt: skip
 
     def answer(self, number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         self.number += 1
@@ -71,13 +66,9 @@ def make_items(quirk: dict[str, Any]) -> list[Any]:
 def ask_all(address: str, folder: Path, quirk: dict[str, Any], **fix: Any) -> list[Reply]:
     """Ask a tutor at the endpoint for all replies. fix: keys that override the registry entry."""
     entry = {
-        "engine": "hosted",
-        "base_url": f"{address}/v1",
-        "model": "m",
-        "key_env": "TEST_KEY",
-        "attempts": 6,
+        "engine": "hosted", "base_url": f"{address}/v1", "model": "m", "key_env": "TEST_KEY", "attempts": 6,
         "endpoint": "chat",
-    }
+    }  # fmt: skip
     model = HostedModel.model_validate({**entry, **quirk.get("entry", {}), **fix})
     paths = [folder / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")]
     ask_tutor("m", model, make_items(quirk), RequestLimits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])

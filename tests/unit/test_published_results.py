@@ -115,23 +115,16 @@ def test_a_published_bea_2025_submission_has_its_scores(published: Path, tmp_pat
     score_predictions(tmp_path / "labels", tmp_path / "predictions.jsonl", tmp_path / "out.json", 100, 1, "refuse")
     scores = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["Mistake_Identification"]
     assert {name: round(scores[name]["value"], 4) for name in scores if name != "missing"} == {
-        "accuracy": 0.8286,
-        "macro_f1": 0.5213,
-        "lenient_accuracy": 0.8952,
-        "lenient_macro_f1": 0.7757,
-    }
+        "accuracy": 0.8286, "macro_f1": 0.5213, "lenient_accuracy": 0.8952, "lenient_macro_f1": 0.7757,
+    }  # fmt: skip
     assert scores["accuracy"]["n"] == 496
 
 
 DIMENSIONS = {
-    "mistake_identification": "Mistake_Identification",
-    "mistake_location": "Mistake_Location",
-    "revealing_answer": "Revealing_of_the_Answer",
-    "providing_guidance": "Providing_Guidance",
-    "coherent": "Coherence",
-    "actionability": "Actionability",
-    "tutor_tone": "Tutor_Tone",
-}
+    "mistake_identification": "Mistake_Identification", "mistake_location": "Mistake_Location",
+    "revealing_answer": "Revealing_of_the_Answer", "providing_guidance": "Providing_Guidance", "coherent": "Coherence",
+    "actionability": "Actionability", "tutor_tone": "Tutor_Tone",
+}  # fmt: skip
 
 
 def test_a_published_critic_is_read_as_its_authors_read_it(published: Path) -> None:

@@ -92,13 +92,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for idle in (9, None)
     ]
     spending = {
-        "time": "2026-01-01",
-        "requests": 84,
-        "prompt_tokens": 252,
-        "completion_tokens": 336,
-        "seconds": 1,
+        "time": "2026-01-01", "requests": 84, "prompt_tokens": 252, "completion_tokens": 336, "seconds": 1,
         "retries": {},
-    }
+    }  # fmt: skip
     write_json_lines(results / "journal/replies/mathtutorbench/hostile.ledger", [{**spending, "asker": "hostile"}])
     write_json_lines(results / "journal/grades/a/mrbench/all.ledger", [{**spending, "asker": "a", "model": "hostile"}])
     write_json_lines(results / "logs/servers.jsonl", [*servers, {"model": "of another run", **seconds}])
@@ -166,10 +162,8 @@ def test_an_export_that_a_full_disk_ends_leaves_nothing(
 
     (folder / "earlier").write_text("kept")
     monkeypatch.setattr(exporting, "write_format", write)
-    with pytest.raises(
-        UserError,
-        match=rf"{folder}: cannot be written to: .*No space left on device.*free disk space or allow writing there",
-    ):
+    problem = rf"{folder}: cannot be written to: .*No space left on device.*free disk space or allow writing there"
+    with pytest.raises(UserError, match=problem):
         export(name, run=run, out=folder / "out")
     assert written and [path.name for path in folder.iterdir()] == ["earlier"]
 
@@ -211,10 +205,8 @@ def test_the_summary_keeps_lights_and_what_is_missing(run: Path, monkeypatch: py
     cards = [loaded.card for loaded in finished_run.plan.cards.values()]
     score = finished_run.headlines("always-0")[0]
     assert summary.score_cell(score.model_copy(update={"missing": 3})).endswith(f"(3 of {score.n + 3} missing)")
-    assert (
-        summary.score_cell(score.model_copy(update={"value": None, "missing": 3})) == "– (3 missing)"
-        and summary.score_cell(None) == "–"
-    )
+    assert summary.score_cell(score.model_copy(update={"value": None, "missing": 3})) == "– (3 missing)"
+    assert summary.score_cell(None) == "–"
     monkeypatch.setattr(summary, "headline_grader", lambda plan, card: "always-0")
     monkeypatch.setattr(summary, "kind_on", lambda plan, by, card: "pairs")
     light = Light("amber", "kappa 0.5", "MRBench")
@@ -364,9 +356,8 @@ def test_an_archive_lies_beside_a_folder_of_its_name(run: Path, tmp_path: Path) 
     share(run=run, out=tmp_path / "run.zip")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run.zip"], "no other file is left"
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine"]
-    with pytest.raises(
-        UserError, match=r"none\.zip: not found\. Fix: pass the folder or \.zip file that maieutic share wrote"
-    ):
+    problem = r"none\.zip: not found\. Fix: pass the folder or \.zip file that maieutic share wrote"
+    with pytest.raises(UserError, match=problem):
         verify(tmp_path / "none.zip")
 
 
@@ -476,9 +467,8 @@ def test_a_key_in_a_file_stops_the_sharing(tmp_path: Path, monkeypatch: pytest.M
 def test_a_run_that_is_not_whole_is_not_shared(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run.parent, tmp_path / "results")
     (tmp_path / "results/scores/mathtutorbench/always-0.json").unlink()
-    with pytest.raises(
-        UserError, match=r"expected all files of the run, did not find results/scores/mathtutorbench/always-0\.json"
-    ):
+    problem = r"expected all files of the run, did not find results/scores/mathtutorbench/always-0\.json"
+    with pytest.raises(UserError, match=problem):
         share(run=tmp_path / "results/report", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -550,9 +540,8 @@ def test_scores_of_fewer_items_are_not_taken_for_a_runs_own() -> None:
     row = {**dict.fromkeys(ROW_COLUMNS, "x"), "value": 0.0, "low": 0.0, "high": 0.71, "n": 3}
     first, second = (numbers_by_row(pd.DataFrame([cells])) for cells in (row, {**row, "high": 0.84, "n": 2}))
     [key] = first
-    assert (
-        differing_columns(first[key], second[key]) == ["high", "n"] and differing_columns(first[key], first[key]) == []
-    )
+    assert differing_columns(first[key], second[key]) == ["high", "n"]
+    assert differing_columns(first[key], first[key]) == []
 
 
 @pytest.mark.parametrize(
@@ -581,9 +570,8 @@ def test_a_run_whose_results_a_later_run_replaced_is_refused(run: Path, tmp_path
     position = next(index for index, score in enumerate(scores) if score["value"] == 0.0 and score["headline"])
     scores[position]["value"] = 0.25
     path.write_text(json.dumps(scores))
-    with pytest.raises(
-        UserError, match=r"which a later run replaced: \d of .*always-0.*, value was 0.* and is now 0\.25"
-    ):
+    problem = r"which a later run replaced: \d of .*always-0.*, value was 0.* and is now 0\.25"
+    with pytest.raises(UserError, match=problem):
         export("markdown", run=tmp_path / "results/report", out=tmp_path / "x.md")
     with pytest.raises(UserError, match=r"run the workflow of this run again, which repeats no finished request"):
         share(run=tmp_path / "results/report", out=tmp_path / "shared")
@@ -666,9 +654,8 @@ def test_only_what_is_of_the_run_is_shared(run: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.csv").write_text("private")
     (results / "report/runtime.csv").unlink()
     (results / "report/runtime.csv").symlink_to(tmp_path / "elsewhere.csv")
-    with pytest.raises(
-        UserError, match=r"results/report/runtime\.csv: is a link that points outside the results folder"
-    ):
+    problem = r"results/report/runtime\.csv: is a link that points outside the results folder"
+    with pytest.raises(UserError, match=problem):
         share(run=results / "report", out=tmp_path / "more")
 
 

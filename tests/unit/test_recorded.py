@@ -30,12 +30,8 @@ def item(task: str, number: int) -> Item:
     words = {"question": f"What is {number} and {number}?", "followup_1": "And one more?", "followup_2": "And two?"}
     answers = [str(2 * number)] * 3
     reference = {
-        "answers": answers,
-        "replies": answers,
-        "text": answers[0],
-        "answer": float(2 * number),
-        "solution": "",
-    }
+        "answers": answers, "replies": answers, "text": answers[0], "answer": float(2 * number), "solution": "",
+    }  # fmt: skip
     return Item(id=f"{task}-{number}", task=task, cluster=str(number), vars=words, reference=reference)
 
 
@@ -133,9 +129,8 @@ def test_a_benchmarks_released_file_contains_several_tutors_replies(
     shuffled.write_text(json.dumps(records[::-1]), encoding="utf-8")
     replies = read_form(tmp_path, dialogues, shuffled, "Expert", ["mistake_remediation"])
     assert [reply.turns[0].text for reply in replies[:-1]] == expected[:-1] and replies[-1].error == NO_REPLY
-    with pytest.raises(
-        UserError, match=r"models\.ours\.speaker: 'Exprt' is not in .*v2\.json\. Fix: did you mean 'Expert'"
-    ):
+    problem = r"models\.ours\.speaker: 'Exprt' is not in .*v2\.json\. Fix: did you mean 'Expert'"
+    with pytest.raises(UserError, match=problem):
         read_form(tmp_path, dialogues, shuffled, "Exprt", ["mistake_remediation"])
     other = tmp_path / "other.json"
     other.write_text('[{"conversation_history": "Tutor: Hi", "replies": {}}]', encoding="utf-8")
@@ -245,11 +240,8 @@ def test_a_limited_run_accepts_ids_outside_its_sample_and_refuses_unknown_ids(tm
 
 PROMPT = "THE PROMPT"  # replaced by the first prompt of problem_solving-1
 SAMPLE = {
-    "id": "problem_solving-1",
-    "epoch": 1,
-    "input": "?",
-    "output": {"choices": [{"message": {"content": "said"}}]},
-}
+    "id": "problem_solving-1", "epoch": 1, "input": "?", "output": {"choices": [{"message": {"content": "said"}}]},
+}  # fmt: skip
 FOREIGN_FORMATS: dict[str, list[dict[str, Any]]] = {
     "OpenAI batch": [
         {"id": "batch_1", "custom_id": "problem_solving-1", "error": None,
@@ -339,9 +331,8 @@ WITHOUT_TEXT = {  # records without a known text are refused, never read as an e
 
 @pytest.mark.parametrize("name", WITHOUT_TEXT)
 def test_a_record_without_a_text_is_refused(name: str, tmp_path: Path, items: list[Path]) -> None:
-    with pytest.raises(
-        UserError, match=r"record 1: (reply is not text|the record has fields of a known format but cannot be read)"
-    ):
+    problem = r"record 1: (reply is not text|the record has fields of a known format but cannot be read)"
+    with pytest.raises(UserError, match=problem):
         read(tmp_path, items, [WITHOUT_TEXT[name]])
 
 

@@ -19,9 +19,8 @@ PHONES = """
 @pytest.mark.parametrize("number", PHONES)
 def test_a_telephone_number_is_replaced_as_a_whole(number: str) -> None:
     redacted = Redactor([]).text(f"I am at {number} ok")
-    assert (
-        not any(letter.isdigit() for letter in redacted) and redacted.startswith("I am at") and redacted.endswith("ok")
-    )
+    assert not any(letter.isdigit() for letter in redacted) and redacted.startswith("I am at")
+    assert redacted.endswith("ok")
 
 
 MATHEMATICS = """

@@ -107,29 +107,21 @@ def finished(
             job=ParseReplies(tutor=name, benchmark=benchmark, tasks=tasks), items=items_dir, replies=replies, out=grades
         )
         job = ScoreReplies(
-            benchmark=benchmark,
-            tutor=name,
-            tasks=tasks,
-            absent=["reward", "judge"],
-            resamples=100,
+            benchmark=benchmark, tutor=name, tasks=tasks, absent=["reward", "judge"], resamples=100,
             seed=config.run.seed,
-        )
+        )  # fmt: skip
         out = folder / "scores" / benchmark / f"{name}.json"
         score_replies(job=job, items=items_dir, grades=[grades], out=out)
     if len(config.run.tutors) > 1:
         compare_tutors(
             job=CompareTutors(
-                benchmark=benchmark,
-                tutors=config.run.tutors,
-                tasks=tasks,
-                absent=["reward", "judge"],
-                resamples=100,
+                benchmark=benchmark, tutors=config.run.tutors, tasks=tasks, absent=["reward", "judge"], resamples=100,
                 seed=config.run.seed,
             ),
             items=items_dir,
             grades=[folder / "grades" / benchmark / "_parsers" / f"{name}.jsonl" for name in config.run.tutors],
             out=folder / "scores/differences" / f"{benchmark}.json",
-        )
+        )  # fmt: skip
     save_config(
         job=SaveConfig(
             config=config.model_dump(mode="json"),
@@ -220,13 +212,9 @@ def test_paper_and_run_stand_side_by_side(results: Path) -> None:
 
 
 CHROMIUM_OPTIONS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
+    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
     "--disable-sync",
-]
+]  # fmt: skip
 ITEMS_PROBE = """<script>addEventListener("load", () => { location.hash = "HASH"; setTimeout(() => {
   const page = document.querySelector("section:not([hidden])");
   const selects = [...page.querySelectorAll(".browser select")];
@@ -260,11 +248,8 @@ def test_items_that_are_too_many_for_the_page_lie_beside_it(results: Path, tmp_p
         assert chunk["prompts"].items() <= embedded["prompts"].items()
     task_page = open_in_browser(out, "#/task/mathtutorbench/problem_solving", tmp_path)
     assert "48 of 48 replies" in task_page["text"]
-    assert (
-        HOSTILE[:20] in task_page["text"]
-        and "What was read" in task_page["text"]
-        and task_page["title"] == "Maieutic report"
-    )
+    assert HOSTILE[:20] in task_page["text"] and "What was read" in task_page["text"]
+    assert task_page["title"] == "Maieutic report"
     all_items = open_in_browser(out, "#/items", tmp_path)
     assert all_items["tasks"] == list(data["beside"])
     assert re.search(r"\b(\d+) of \1 replies", all_items["text"]), "all replies of the first task"
@@ -293,11 +278,8 @@ def open_in_browser(report: Path, address: str, tmp_path: Path) -> dict[str, Any
         page.replace("</body>", add_script(report, ITEMS_PROBE.replace("HASH", address)) + "</body>"), encoding="utf-8"
     )
     command = [
-        str(CHROMIUM),
-        *CHROMIUM_OPTIONS,
-        f"--user-data-dir={tmp_path / 'profile'}",
-        "--virtual-time-budget=5000",
-    ]
+        str(CHROMIUM), *CHROMIUM_OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000",
+    ]  # fmt: skip
     process = subprocess.run(
         [*command, "--dump-dom", probed.as_uri()], capture_output=True, text=True, check=True, timeout=120
     )

@@ -70,12 +70,8 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RulePlan]:
         config["models"] |= {TUTOR: hosted, JUDGE: judge}
         config["models"] |= {"twin": hosted, "longer": {**hosted, "thinking_tokens": 9}}
         config["run"] |= {
-            **NOBODY,
-            "tutors": [TUTOR],
-            "tasks": [f"{BENCHMARK}/{TASK}"],
-            "judges": [JUDGE],
-            "labels": [],
-        }
+            **NOBODY, "tutors": [TUTOR], "tasks": [f"{BENCHMARK}/{TASK}"], "judges": [JUDGE], "labels": [],
+        }  # fmt: skip
         plan = plan_of(config)
         enter_checkout(tmp_path, monkeypatch)
         items_of(plan, BENCHMARK, TASK)
@@ -276,11 +272,8 @@ def check_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rule
             "label_limit": 4,
         }  # fmt: skip
         config["models"] |= {
-            TUTOR: hosted,
-            JUDGE: judge,
-            "freer": {**judge, "label_limit": None},
-            "few": {**judge, "label_limit": 2},
-        }
+            TUTOR: hosted, JUDGE: judge, "freer": {**judge, "label_limit": None}, "few": {**judge, "label_limit": 2},
+        }  # fmt: skip
         config["run"] |= {
             **NOBODY, "tutors": [TUTOR], "tasks": ["mrbench"], "judges": [JUDGE, "freer", "few"], "labels": ["mrbench"],
             "preferences": ["bridge"], "probes": 3,
@@ -318,16 +311,8 @@ def test_label_checks_are_estimated_from_releases_pairs_and_probes(check_plan: R
         ]
         estimate = count_requests(check_plan, new_label_checks, judge=judge)
         assert estimate == (
-            "checks",
-            judge,
-            TUTOR,
-            sum(requests),
-            sum(prompts),
-            sum(requests) * VERDICT_TOKENS,
-            False,
-            False,
-            0,
-        )
+            "checks", judge, TUTOR, sum(requests), sum(prompts), sum(requests) * VERDICT_TOKENS, False, False, 0,
+        )  # fmt: skip
     parts = estimated_label_checks(check_plan, JUDGE)
     assert [part.requests for part in parts] == [16, 8]
 

@@ -74,14 +74,9 @@ def test_a_win_is_strictly_above_the_human(
     text: str, score: float | None, human_score: float | None, expected: dict[str, bool | None]
 ) -> None:
     grades = grades_by_reward_model(
-        "first",
-        make_item("a"),
-        text,
-        reward("a", "m", score),
-        reward("a", "reference", human_score),
-        leaked=False,
+        "first", make_item("a"), text, reward("a", "m", score), reward("a", "reference", human_score), leaked=False,
         known=False,
-    )
+    )  # fmt: skip
     wins = {grade.scoring: grade for grade in grades if grade.criterion == "win"}
     assert {scoring: grade.value for scoring, grade in wins.items()} == expected
     assert all((grade.value is None) == bool(grade.why_none) for grade in grades)
@@ -204,13 +199,9 @@ def test_conversations_share_their_prefix_and_keep_a_token_each(conversations: l
 def test_replies_to_one_dialogue_are_read_together() -> None:
     long_prefix, other_prefix = list(range(100, 150)), list(range(200, 240))
     conversations = [
-        [*long_prefix, 1],
-        [*other_prefix, 7, 8],
-        [*long_prefix, 2, 3],
-        [5] * 60,
-        [*long_prefix, 0, 0],
+        [*long_prefix, 1], [*other_prefix, 7, 8], [*long_prefix, 2, 3], [5] * 60, [*long_prefix, 0, 0],
         [*other_prefix, 9],
-    ]
+    ]  # fmt: skip
     names = ["a", "b", "a", "c", "a", "b"]
     groups = groups_of(conversations, names, 100, pad=-1)
     assert [(len(group.prefix), group.suffixes, group.positions) for group in groups] == [

@@ -138,9 +138,8 @@ def test_weights_that_are_only_fetched_need_the_serving_environment_too(
     [(_, _, models, _)] = [args for name, args in checks.calls if name == "checks_of_start"]
     assert models == ["served"]
     monkeypatch.undo()
-    with pytest.raises(
-        UserError, match=r"^interpreters.serve: /nowhere/python does not exist, and served needs it. Fix: run `make"
-    ):
+    problem = r"^interpreters.serve: /nowhere/python does not exist, and served needs it. Fix: run `make"
+    with pytest.raises(UserError, match=problem):
         [check] = preflight.checks_of_start(plan, "/nowhere/python", ["served"], [])
         check.run()
 
@@ -219,11 +218,8 @@ class RecordedChecks:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         functions = (
-            (images, "check_images"),
-            (cluster, "check_gpus"),
-            (hooks, "check_slurm"),
-            (preflight, "checks_of_start"),
-        )
+            (images, "check_images"), (cluster, "check_gpus"), (hooks, "check_slurm"), (preflight, "checks_of_start"),
+        )  # fmt: skip
         for module, name in functions:
             patch.setattr(module, name, self.noting(name))
 
@@ -445,9 +441,8 @@ def test_a_run_of_another_checkout_on_the_same_results_is_refused(
     ) as holder:
         assert holder.stdout and holder.stdout.readline() == "held\n"
         monkeypatch.chdir(checkout)
-        with pytest.raises(
-            UserError, match=rf"{shared}: another run uses these results \(host .* pid {holder.pid}, in {other}\)"
-        ):
+        problem = rf"{shared}: another run uses these results \(host .* pid {holder.pid}, in {other}\)"
+        with pytest.raises(UserError, match=problem):
             results_lock.lock_results()
         monkeypatch.chdir(other)
         results_lock.lock_results()  # within one checkout, Snakemake's lock decides

@@ -228,14 +228,9 @@ def job(rule: str, *logs: Path, output: tuple[str, ...] = (), files: tuple[str, 
     """Return a stand-in for one of Snakemake's jobs. One with a `tutor` or `judge` calls a model."""
     resources = {"server_gpus": 0} if {"tutor", "judge"} & set(names) else {}
     return SimpleNamespace(
-        rule=SimpleNamespace(name=rule),
-        wildcards=names,
-        log=logs,
-        output=output,
-        input=files,
-        resources=resources,
+        rule=SimpleNamespace(name=rule), wildcards=names, log=logs, output=output, input=files, resources=resources,
         jobid=7,
-    )
+    )  # fmt: skip
 
 
 def test_each_failed_job_is_a_line_and_those_over_budget_share_one(
@@ -395,11 +390,8 @@ def test_silent_changes_are_reported_until_the_entry_handles_them(monkeypatch: A
     """Changes of this run's tutors and judges are printed once each, in the last lines."""
     config = many_judges()
     config["models"]["mended"] = {
-        **HOSTED,
-        "omit": ["stop"],
-        "max_tokens_as": "max_completion_tokens",
-        "model": "other",
-    }
+        **HOSTED, "omit": ["stop"], "max_tokens_as": "max_completion_tokens", "model": "other",
+    }  # fmt: skip
     config["run"]["tutors"] = [*config["run"]["tutors"], "mended"]
     plan = plan_of(config)
     lines = {

@@ -38,24 +38,15 @@ class Outer(BaseModel):
 def test_keys_are_listed_with_their_meaning_and_their_default_once() -> None:
     known: set[type[BaseModel]] = set()
     assert list(described_keys(Outer, "p.", {"left_out"}, known)) == [
-        ("p.made", "made each time", "`[1, 2]`"),
-        ("p.name", "what it is called", ""),
-        ("p.ways", "all ways", '`["a"]`'),
-        ("p.nested", "one of them", ""),
-        ("p.nested.depth", "how deep", "`3`"),
-        ("p.either", "one or another", "`null`"),
-        ("p.either.width", "how wide", ""),
-    ]
+        ("p.made", "made each time", "`[1, 2]`"), ("p.name", "what it is called", ""),
+        ("p.ways", "all ways", '`["a"]`'), ("p.nested", "one of them", ""), ("p.nested.depth", "how deep", "`3`"),
+        ("p.either", "one or another", "`null`"), ("p.either.width", "how wide", ""),
+    ]  # fmt: skip
     assert known == {Inner, Wider}, "their keys are not listed again"
     assert ("left_out", "stands elsewhere", "`1`") in list(described_keys(Outer, "", set(), known))
     assert [key for key, _, _ in described_keys(Outer, "", set(), known)] == [
-        "made",
-        "name",
-        "ways",
-        "nested",
-        "either",
-        "left_out",
-    ]
+        "made", "name", "ways", "nested", "either", "left_out",
+    ]  # fmt: skip
     fresh = [key for key, _, _ in described_keys(Outer, "", set(), {Inner})]
     assert fresh == ["made", "name", "ways", "nested", "either", "either.width", "left_out"]
 

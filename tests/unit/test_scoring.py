@@ -63,14 +63,10 @@ def test_robust_an_unread_part_is_wrong_and_an_open_verdict_is_missing() -> None
     parts = {item.id: graded.parts for item, graded in evidence.known}
     correct, wrong = GradedItem(3, True, 3), GradedItem(0.0, False, None)
     assert parts == {
-        "both": (correct, correct),
-        "unread": (wrong, correct),
-        "open": (correct, UNPARSED),
-        "not judged": (correct, None),
-        "not parsed": (None, correct),
-        "unread alone": (wrong, None),
+        "both": (correct, correct), "unread": (wrong, correct), "open": (correct, UNPARSED),
+        "not judged": (correct, None), "not parsed": (None, correct), "unread alone": (wrong, None),
         "unread and open": (wrong, UNPARSED),
-    }
+    }  # fmt: skip
     assert (evidence.counted, evidence.missing, evidence.unreadable) == (9, 4, 2)
 
 

@@ -187,12 +187,9 @@ IS_SECRET = {
 def test_a_served_model_inherits_no_key() -> None:
     assert {name: is_named_as_secret(name) for name in IS_SECRET} == IS_SECRET
     environment = {
-        **dict.fromkeys(IS_SECRET, "x"),
-        "MY_SERVICE": "y",
-        "CUDA_VISIBLE_DEVICES": "0",
-        "LD_LIBRARY_PATH": "/l",
+        **dict.fromkeys(IS_SECRET, "x"), "MY_SERVICE": "y", "CUDA_VISIBLE_DEVICES": "0", "LD_LIBRARY_PATH": "/l",
         "HOME": "/h",
-    }
+    }  # fmt: skip
     inherited = inherited_environment(
         {**environment, "OPENBLAS_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "H", "SLURM_JOB_ID": "3", "http_proxy": "p"}
     )

@@ -138,9 +138,8 @@ def test_a_base_model_without_a_chat_template_is_refused_before_it_is_started(
         if has_template or arguments:
             backend.refuse({"endpoint": "chat"})
         else:
-            with pytest.raises(
-                UserError, match=r"^models.m: the weights have no chat template.*set endpoint: completions"
-            ):
+            problem = r"^models.m: the weights have no chat template.*set endpoint: completions"
+            with pytest.raises(UserError, match=problem):
                 backend.refuse({"endpoint": "chat"})
 
 

@@ -64,12 +64,9 @@ def test_seconds_are_those_of_the_start_the_prompts_and_the_answers() -> None:
 
 
 def test_weights_leave_a_quarter_of_the_memory() -> None:
-    assert fits_in_memory(ParameterCount(30, 30), GPUS["h100"], 1) and not fits_in_memory(
-        ParameterCount(30.1, 1), GPUS["h100"], 1
-    )
-    assert fits_in_memory(ParameterCount(60, 60), GPUS["h100"], 2) and not fits_in_memory(
-        ParameterCount(60.1, 60), GPUS["h100"], 2
-    )
-    assert fits_in_memory(ParameterCount(9, 9), GPUS["a10"], 1) and not fits_in_memory(
-        ParameterCount(9.1, 9.1), GPUS["a10"], 1
-    )
+    assert fits_in_memory(ParameterCount(30, 30), GPUS["h100"], 1)
+    assert not fits_in_memory(ParameterCount(30.1, 1), GPUS["h100"], 1)
+    assert fits_in_memory(ParameterCount(60, 60), GPUS["h100"], 2)
+    assert not fits_in_memory(ParameterCount(60.1, 60), GPUS["h100"], 2)
+    assert fits_in_memory(ParameterCount(9, 9), GPUS["a10"], 1)
+    assert not fits_in_memory(ParameterCount(9.1, 9.1), GPUS["a10"], 1)

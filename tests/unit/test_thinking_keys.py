@@ -64,11 +64,8 @@ def test_thinking_of_a_served_model_is_set_by_its_chat_template() -> None:
 
 def test_thinking_is_added_to_the_bound_of_an_answer() -> None:
     model = hosted("openai", thinking_tokens=4000, max_tokens=300)
-    assert (
-        model.token_limit(512, None) == 4300
-        and model.token_limit(200, 250) == 4200
-        and hosted("openai").token_limit(512) == 512
-    )
+    assert model.token_limit(512, None) == 4300 and model.token_limit(200, 250) == 4200
+    assert hosted("openai").token_limit(512) == 512
 
 
 def test_cached_tokens_have_their_own_price() -> None:

@@ -83,12 +83,9 @@ def test_the_toolkits_lists(criterion: str, reply: str, expected: float) -> None
 
 # Spearman correlations printed by the AutoEvaluator of aitutor-assessmentkit 0.1.8 on V1, with labels coded 1, 0.5, 0
 TOOLKIT_CORRELATIONS = {
-    "Mistake_Identification": 0.333,
-    "Mistake_Location": 0.279,
-    "Revealing_of_the_Answer": 0.173,
-    "Actionability": 0.333,
-    "humanlikeness": 0.109,
-}
+    "Mistake_Identification": 0.333, "Mistake_Location": 0.279, "Revealing_of_the_Answer": 0.173,
+    "Actionability": 0.333, "humanlikeness": 0.109,
+}  # fmt: skip
 
 
 def test_on_the_published_labels_they_give_what_the_toolkit_gives(data: Path) -> None:

@@ -33,14 +33,11 @@ from maieutic.transcripts.section import subsets_of
 
 HEAD = ["conversation", "turn", "role", "text", "tutor", "subject"]
 ROWS = [
-    ["a", 1, "tutor", "Hello!", "v1", "sums"],
-    ["a", 2, "student", "I think it is 5.", "", "sums"],
-    ["a", 3, "tutor", "How did you get 5?", "v1", "sums"],
-    ["b", 1, "student", "Why?", "", "cubes"],
-    ["b", 2, "tutor", "Because it is 8.", "v2", "cubes"],
-    ["b", 3, "student", "Ah, 8.", "", "cubes"],
+    ["a", 1, "tutor", "Hello!", "v1", "sums"], ["a", 2, "student", "I think it is 5.", "", "sums"],
+    ["a", 3, "tutor", "How did you get 5?", "v1", "sums"], ["b", 1, "student", "Why?", "", "cubes"],
+    ["b", 2, "tutor", "Because it is 8.", "v2", "cubes"], ["b", 3, "student", "Ah, 8.", "", "cubes"],
     ["b", 4, "tutor", "Yes!", "v2", "cubes"],
-]
+]  # fmt: skip
 HOSTED = command.Hosted(address="http://127.0.0.1:9/v1", model="far-judge")
 
 
@@ -197,9 +194,8 @@ def test_times_in_order_are_accepted_in_any_form(tmp_path: Path, times: list[str
     assert len(read_conversations(path, Reading())) == 1
     rows[0][1], rows[1][1] = "2024-01-01T10:00", "2024-01-01T09:00"
     rows[2][1] = "2024-01-01T11:00"
-    with pytest.raises(
-        UserError, match=r"not in the order of time, such as a \(by at most an hour, as when summer time"
-    ):
+    problem = r"not in the order of time, such as a \(by at most an hour, as when summer time"
+    with pytest.raises(UserError, match=problem):
         read_conversations(table(path, rows, ["conversation", "time", "role", "text", "tutor", "subject"]), Reading())
 
 
@@ -511,12 +507,9 @@ def test_a_command_that_fails_leaves_the_files_of_an_earlier_one(folder: Path) -
     before = (folder / "chats.yaml").read_text(), (folder / "chats/conversations.jsonl").read_text()
     with pytest.raises(UserError):
         transcripts(
-            Path("chats.csv"),
-            hosted=wrong,
-            evaluation=Evaluation(check=0),
-            source=Source(last=True),
+            Path("chats.csv"), hosted=wrong, evaluation=Evaluation(check=0), source=Source(last=True),
             output=Output(force=True),
-        )
+        )  # fmt: skip
     assert before == ((folder / "chats.yaml").read_text(), (folder / "chats/conversations.jsonl").read_text())
 
 
@@ -568,12 +561,9 @@ def test_an_existing_run_is_overwritten_by_force_only(folder: Path) -> None:
     with pytest.raises(UserError, match=r"chats.yaml: already exists"):
         transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
     transcripts(
-        Path("chats.csv"),
-        hosted=HOSTED,
-        evaluation=Evaluation(check=0),
-        source=Source(last=True),
+        Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), source=Source(last=True),
         output=Output(force=True),
-    )
+    )  # fmt: skip
     assert (
         "2 tutor turns of 2 conversations from `chats.csv` (the last ones of each conversation)"
         in written(folder)["report"]["note"]
@@ -692,6 +682,5 @@ def test_versions_stand_side_by_side_with_the_difference_of_the_largest() -> Non
 def test_each_tag_but_the_version_has_a_chart() -> None:
     rows = [*rows_of(("v1", 9)), section.SubsetRow("position", "turn 1", score_of(0.25), [])]
     [chart] = section.dot_charts(rows)
-    assert (
-        chart["tag"] == "position" and chart["dots"][0]["at"] == 25.0 and chart["dots"][0]["low"] == pytest.approx(15)
-    )
+    assert chart["tag"] == "position" and chart["dots"][0]["at"] == 25.0
+    assert chart["dots"][0]["low"] == pytest.approx(15)

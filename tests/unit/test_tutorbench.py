@@ -144,13 +144,10 @@ def test_the_prompts_are_in_the_paper(data: Path) -> None:
 @pytest.mark.parametrize("role", ["system", "user"])
 def test_the_layout_of_the_messages(role: Any) -> None:
     expected = {
-        "adaptive text": ["user", "assistant", "user"],
-        "adaptive multimodal": ["user", "assistant", "user"],
-        "assessment text": ["user", "assistant"],
-        "assessment multimodal": ["user"],
-        "active_learning text": ["user", "assistant"],
-        "active_learning multimodal": ["user"],
-    }
+        "adaptive text": ["user", "assistant", "user"], "adaptive multimodal": ["user", "assistant", "user"],
+        "assessment text": ["user", "assistant"], "assessment multimodal": ["user"],
+        "active_learning text": ["user", "assistant"], "active_learning multimodal": ["user"],
+    }  # fmt: skip
     for item in demo_items():
         item = item.model_copy(update={"images": [f"{'0' * 64}.png"] if item.images else []})
         messages = first_messages(read_card(FOLDER / f"{item.task}.yaml"), item, role)
@@ -198,16 +195,10 @@ def test_the_copy_has_its_556_items_and_their_criteria(data: Path) -> None:
 def record(**changes: Any) -> dict[str, Any]:
     rubric = [{"attributes": {"severity": "critical"}, "criteria": "The response must help."}]
     return {
-        "TASK_ID": "a",
-        "BATCH": "USE_CASE_1_TEXT",
-        "SUBJECT": "Physics",
-        "PROMPT": "Why?",
-        "UC1_INITIAL_EXPLANATION": "Because.",
-        "FOLLOW_UP_PROMPT": "Why though?",
-        "RUBRICS": json.dumps(rubric),
-        "bloom_taxonomy": "Apply",
-        **changes,
-    }
+        "TASK_ID": "a", "BATCH": "USE_CASE_1_TEXT", "SUBJECT": "Physics", "PROMPT": "Why?",
+        "UC1_INITIAL_EXPLANATION": "Because.", "FOLLOW_UP_PROMPT": "Why though?", "RUBRICS": json.dumps(rubric),
+        "bloom_taxonomy": "Apply", **changes,
+    }  # fmt: skip
 
 
 def rubric_of(*severities: str) -> str:
@@ -459,20 +450,15 @@ def case(name: str, task: str = "text", **tags: str) -> Item:
             },
             "criterion_tags": {
                 key: {
-                    "severity": fields[1],
-                    "prohibits": True,
-                    "unclear": False,
-                    "skill": fields[2],
-                    "dimensions": fields[3],
-                    "explicitness": "explicit",
-                    "objectivity": None,
+                    "severity": fields[1], "prohibits": True, "unclear": False, "skill": fields[2],
+                    "dimensions": fields[3], "explicitness": "explicit", "objectivity": None,
                 }
                 for key, fields in criteria.items()
             },
             "left_out": 0,
         },
         tags={"use_case": "adaptive", "modality": task, "subject": "Physics", **tags},
-    )
+    )  # fmt: skip
 
 
 def judged(item: str, passed: Mapping[str, bool | None], task: str = "text", model: str = "m") -> Judgement:
@@ -537,12 +523,9 @@ def test_a_judge_is_told_if_a_picture_is_attached(rubric: str, takes_pictures: b
         loaded, item, Reply(id="a", task="text", tutor="m", key="k", turns=[Turn(messages="h", text="Hi.")])
     )
     entry = {
-        "engine": "hosted",
-        "model": "m",
-        "base_url": "http://127.0.0.1:9/v1",
-        "images": takes_pictures,
+        "engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1", "images": takes_pictures,
         "endpoint": endpoint,
-    }
+    }  # fmt: skip
     judge = JudgeModel.model_validate({"engine": "judge", "model": "far", "rubrics": [rubric]})
     panel = JudgeSettings("j", judge, HostedModel.model_validate(entry), 1)
     request = json.dumps(judge_request(loaded, case, questions_about(loaded.rubric, case)[0], panel))

@@ -56,18 +56,12 @@ def test_init_writes_a_file_that_a_run_takes(tmp_path: Path) -> None:
         out, tutors=["gpt-4o"], benchmarks=["mathtutorbench", "mrbench"], judge="gpt-4o", limit=5, name="a"
     )
     assert content["run"] == {
-        "name": "a",
-        "tutors": ["gpt-4o"],
-        "tasks": ["mathtutorbench", "mrbench"],
-        "limit": 5,
+        "name": "a", "tutors": ["gpt-4o"], "tasks": ["mathtutorbench", "mrbench"], "limit": 5,
         "judges": ["gpt-4o-judge"],
-    }
+    }  # fmt: skip
     assert content["models"]["gpt-4o-judge"] == {
-        "engine": "judge",
-        "model": "gpt-4o",
-        "rubrics": ["mrbench_taxonomy"],
-        "label_limit": 200,
-    }
+        "engine": "judge", "model": "gpt-4o", "rubrics": ["mrbench_taxonomy"], "label_limit": 200,
+    }  # fmt: skip
     plan = plan_of(merged_configuration([out]))
     assert plan.judged_benchmarks("gpt-4o-judge") == ["mrbench"] and plan.run.name == "a"
 
@@ -78,12 +72,9 @@ def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
     [(name, entry)] = content["models"].items()
     assert name == "--touch-x-----8b".lstrip("-") or name == "my-model"
     assert entry == {
-        "engine": "hosted",
-        "base_url": address["address"],
-        "model": address["model"],
-        "endpoint": "chat",
+        "engine": "hosted", "base_url": address["address"], "model": address["model"], "endpoint": "chat",
         "key_env": "MY_KEY",
-    }
+    }  # fmt: skip
     assert content["run"] == {"tutors": [name], "tasks": ["mrbench"]}
     plan_of(merged_configuration([tmp_path / "a.yaml"]))
 
@@ -155,22 +146,17 @@ def test_init_asks_only_on_a_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(new_run, "ask_missing_choices", answer)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     assert write_run_file(tmp_path / "a.yaml", name="n")["run"] == {
-        "name": "n",
-        "tutors": ["gpt-4o"],
-        "tasks": ["mrbench"],
-        "limit": 3,
-    }
+        "name": "n", "tutors": ["gpt-4o"], "tasks": ["mrbench"], "limit": 3,
+    }  # fmt: skip
     models = merged_configuration([])["models"]
     assert offered == [name for name in models if models[name]["engine"] in {"vllm", "hosted", "recorded"}]
     assert 0 < len(offered) < len(models)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
-    with pytest.raises(
-        UserError, match=r"^--tutors: expected a model, found none.*pass --tutors NAME, or --address, --model and"
-    ):
+    problem = r"^--tutors: expected a model, found none.*pass --tutors NAME, or --address, --model and"
+    with pytest.raises(UserError, match=problem):
         init(tmp_path / "b.yaml", benchmarks=["mrbench"])
-    with pytest.raises(
-        UserError, match=r"^--benchmarks: expected a benchmark, found none.*pass one or more of mathtutorbench, "
-    ):
+    problem = r"^--benchmarks: expected a benchmark, found none.*pass one or more of mathtutorbench, "
+    with pytest.raises(UserError, match=problem):
         init(tmp_path / "b.yaml", tutors=["gpt-4o"])
     with pytest.raises(UserError, match=r"a\.yaml: the file already exists.*pass another path, or --force"):
         init(tmp_path / "a.yaml", tutors=["gpt-4o"], benchmarks=["mrbench"])
@@ -360,12 +346,8 @@ def test_an_estimate_is_a_table_with_its_assumptions(
     head = [f"{above} {below}".strip() for above, below in zip(upper, lower, strict=True)]
     assert head == ["stage", "model", "requests", "prompt tokens", "answer tokens", "USD", "GPU hours (h100)"]
     assert [row[:2] for row in rows] == [
-        ["tutors", "far"],
-        ["tutors", "seven-7b"],
-        ["judges", "far"],
-        ["checks", "far"],
-        ["all", ""],
-    ]
+        ["tutors", "far"], ["tutors", "seven-7b"], ["judges", "far"], ["checks", "far"], ["all", ""],
+    ]  # fmt: skip
     number = [[float(re.sub(r"[^\d.]", "", cell) or 0) for cell in row[2:]] for row in rows]
     assert number[0][:3] == number[1][:3] and number[0][0] > 0, "two tutors get the same requests"
     total = [sum(column) for column in zip(*(row[:3] for row in number[:4]), strict=True)]
@@ -373,9 +355,8 @@ def test_an_estimate_is_a_table_with_its_assumptions(
     for row in (number[0], number[2]):
         assert row[3] == round((row[1] * 1 + row[2] * 2) / 1e6, 2), "USD at the entry's prices"
     assert [row[6] == "-" for row in rows] == [True, False, True, True, False], "GPU hours of the served model only"
-    assert [line for line in lines if line.startswith("- ")][-1].startswith(
-        "- not included: "
-    ) and "docs/scale.md" in "".join(lines)
+    assert [line for line in lines if line.startswith("- ")][-1].startswith("- not included: ")
+    assert "docs/scale.md" in "".join(lines)
     # A single model has no total, and the GPU is the chosen one.
     run |= {"tutors": ["seven-7b"], "judges": []}
     Path("my.yaml").write_text(yaml.safe_dump({"models": models, "run": run}), encoding="utf-8")
@@ -463,12 +444,8 @@ def test_a_total_adds_up_the_known_values() -> None:
     assert estimate.estimate_total([unknown]) == ("all", "", None, 10.0, 4.0, None, None, "about ", True)
     assert estimate.estimate_cells(unknown) == ["unknown", "10", "4", "-", "-"]
     assert estimate.estimate_cells(row._replace(requests=1200, usd=1234.567)) == [
-        "1,200",
-        "10",
-        "4",
-        "1,234.57",
-        "0.50",
-    ]
+        "1,200", "10", "4", "1,234.57", "0.50",
+    ]  # fmt: skip
     assert estimate.estimate_cells(row._replace(about="about "))[0] == "about 2"
 
 

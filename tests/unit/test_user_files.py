@@ -228,9 +228,8 @@ def test_ids_in_scientific_notation_are_refused(tmp_path: Path) -> None:
     path = chats(tmp_path, ("1.23457E+17", "student", "x", ""), ("1.23457E+17", "tutor", "y", ""))
     for reading in (Reading(), Reading(takes_proposals=True)):
         line = refusal_of(path, reading)
-        assert (
-            "2 ids in column conversation were rounded by a spreadsheet (as 1.23457E+17)" in line and "as text" in line
-        )
+        assert "2 ids in column conversation were rounded by a spreadsheet (as 1.23457E+17)" in line
+        assert "as text" in line
 
 
 def test_doubled_rows_are_left_out_and_counted_and_others_are_kept(tmp_path: Path) -> None:
@@ -244,21 +243,15 @@ def test_doubled_rows_are_left_out_and_counted_and_others_are_kept(tmp_path: Pat
     assert content.conversations[0].messages[0].text == "7\n\n7"
     notes = " ".join(content.notes)
     assert "rows equal to an earlier one, with turn or time, left out: 1" in notes
-    assert (
-        "messages joined with the one before, by the same role: 1" in notes
-        and "of these, equal to the one before: 1" in notes
-    )
+    assert "messages joined with the one before, by the same role: 1" in notes
+    assert "of these, equal to the one before: 1" in notes
 
 
 def test_students_keep_their_names(tmp_path: Path) -> None:
     path = chats(
-        tmp_path,
-        ("a", "Mia", "4/8", ""),
-        ("a", "Ben", "No, 1", ""),
-        ("a", "Tutor", "Ben: why?", ""),
-        ("b", "Mia", "x", ""),
-        ("b", "Tutor", "y", ""),
-    )
+        tmp_path, ("a", "Mia", "4/8", ""), ("a", "Ben", "No, 1", ""), ("a", "Tutor", "Ben: why?", ""),
+        ("b", "Mia", "x", ""), ("b", "Tutor", "y", ""),
+    )  # fmt: skip
     line = refusal_of(path)
     assert "unknown words for a role: 'Mia' (2), 'Ben' (1). Fix: pass --roles Mia=ROLE Ben=ROLE with student" in line
     roles = {"Mia": "student", "Ben": "student"}
@@ -270,12 +263,9 @@ def test_students_keep_their_names(tmp_path: Path) -> None:
 
 def test_roles_that_contain_a_known_word_are_proposed(tmp_path: Path) -> None:
     path = chats(
-        tmp_path,
-        ("a", "student_12", "x", ""),
-        ("a", "AI Tutor", "y", ""),
-        ("a", "function", "391", ""),
+        tmp_path, ("a", "student_12", "x", ""), ("a", "AI Tutor", "y", ""), ("a", "function", "391", ""),
         ("a", "AI Tutor", "z", ""),
-    )
+    )  # fmt: skip
     line = refusal_of(path)
     assert "pass --roles 'AI Tutor=tutor' student_12=student function=system; --yes takes: " in line
     assert turns_of(path, Reading(takes_proposals=True)) == {"a": ["student: x", "tutor: y\n\nz"]}

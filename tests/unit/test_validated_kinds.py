@@ -281,12 +281,7 @@ def test_a_light_applies_to_one_kind_of_verdict_only(tmp_path: Path) -> None:
     common = {"task": "trust", "grader": "demo-judge", "scoring": "robust", "headline": False, "missing": 0}
     scores = [
         Score(
-            **common,
-            **quantity("mrbench:mean_weighted_kappa")._asdict(),
-            value=0.7,
-            low=0.6,
-            high=0.8,
-            n=1589,
+            **common, **quantity("mrbench:mean_weighted_kappa")._asdict(), value=0.7, low=0.6, high=0.8, n=1589,
             clusters=157,
         ),
         Score(
@@ -302,15 +297,10 @@ def test_a_light_applies_to_one_kind_of_verdict_only(tmp_path: Path) -> None:
             **common, **quantity("flip_rate/pairs_json")._asdict(), value=0.9, low=0.8, high=1.0, n=482, clusters=167
         ),
         Score(
-            **common,
-            **quantity("pair_accuracy/pairs_json")._asdict(),
-            value=0.5,
-            low=0.4,
-            high=0.6,
-            n=964,
+            **common, **quantity("pair_accuracy/pairs_json")._asdict(), value=0.5, low=0.4, high=0.6, n=964,
             clusters=167,
         ),
-    ]
+    ]  # fmt: skip
     (tmp_path / "validation/demo-judge").mkdir(parents=True)
     (tmp_path / "validation/demo-judge/labels.json").write_text(json.dumps([score.model_dump() for score in scores]))
     light = light_lookup(Plan(config), tmp_path)
@@ -368,12 +358,9 @@ def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_p
     write_records(tmp_path / "verdicts.jsonl", judgements)
     packed = tmp_path / "predictions.zip"
     write_submission(
-        job=WriteSubmission(release=release),
-        source=source,
-        verdicts=tmp_path / "verdicts.jsonl",
-        out=tmp_path / "predictions.json",
-        packed=packed,
-    )
+        job=WriteSubmission(release=release), source=source, verdicts=tmp_path / "verdicts.jsonl",
+        out=tmp_path / "predictions.json", packed=packed,
+    )  # fmt: skip
     with zipfile.ZipFile(packed) as archive:
         assert archive.namelist() == ["predictions.json"]
         submission = json.loads(archive.read("predictions.json"))

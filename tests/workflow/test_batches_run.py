@@ -43,13 +43,9 @@ def hash_of(text: str) -> int:
 def configured(folder: Path, address: str, batch: bool, limit: int = LIMIT, **more: Any) -> Path:
     """Write a run file with a tutor and a judge at the endpoint."""
     far = {
-        "engine": "hosted",
-        "base_url": f"{address}/v1",
-        "model": "far",
-        "endpoint": "chat",
-        "price": PRICE,
+        "engine": "hosted", "base_url": f"{address}/v1", "model": "far", "endpoint": "chat", "price": PRICE,
         "batch": batch,
-    }
+    }  # fmt: skip
     models = {
         "far": far, "near": {**far, "model": "near"},
         "j": {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy"]},
@@ -103,9 +99,8 @@ def test_runs_with_batches_end_pending_and_give_the_tables_of_a_live_run(checkou
         assert (
             outputs[0].count("\npending jobs: run again later; `maieutic runs` shows the state of the batches\n") == 1
         )
-        assert "; in batches already: far 4, j 11\n" in counted[0] and re.search(
-            r"^new requests: j about 4;", counted[0], re.M
-        )
+        assert "; in batches already: far 4, j 11\n" in counted[0]
+        assert re.search(r"^new requests: j about 4;", counted[0], re.M)
         assert counted[1].endswith("new requests: none; in batches already: j 4\n")
         assert not re.search(r"^failed:", "".join(outputs), re.M)
         assert server.live == alone and set(server.submitted.values()) == {1}

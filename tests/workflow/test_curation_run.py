@@ -159,9 +159,8 @@ def test_a_base_in_a_folder_has_a_chat_template(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "tokenizer_config.json").write_text(text)
     curated_plan.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "chat")))
-    with pytest.raises(
-        UserError, match=r"^tunings\.t\.base: b has no chat template\. Fix: choose a base with a chat template"
-    ):
+    problem = r"^tunings\.t\.base: b has no chat template\. Fix: choose a base with a chat template"
+    with pytest.raises(UserError, match=problem):
         curated_plan.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "plain")))
 
 

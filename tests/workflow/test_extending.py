@@ -48,13 +48,9 @@ def run_file_of_riddles(folder: Path, address: str, **more: Any) -> Path:
     source = TOY / "resources/demo/riddles/things.jsonl"
     copy = {"path": "riddles/things.jsonl", "sha256": sha256_of(source), "records": 3}
     dataset = {
-        "title": "Riddles",
-        "licence": "CC0",
-        "format": "jsonl",
-        "fields": ["riddle", "thing"],
-        "published": copy,
+        "title": "Riddles", "licence": "CC0", "format": "jsonl", "fields": ["riddle", "thing"], "published": copy,
         "demo": copy,
-    }
+    }  # fmt: skip
     models = {
         "candle": {"engine": "baseline", "tutor": "candle"},
         "scripted": {"engine": "hosted", "model": "m", "base_url": f"{address}/v1"},

@@ -20,15 +20,10 @@ from small import stub_of
 
 RULES = sorted(Path("workflow/rules").glob("*.smk"))
 HOSTILE = {
-    "substitution": "$(touch pwned)",
-    "backticks": "`touch pwned`",
-    "quotes": "'; touch pwned; '\"; touch pwned; \"",
-    "blanks": "a  b > pwned",
-    "glob": "* ? [a-z] ~",
-    "semicolon": "; touch pwned #",
-    "line break": "a\ntouch pwned\n",
+    "substitution": "$(touch pwned)", "backticks": "`touch pwned`", "quotes": "'; touch pwned; '\"; touch pwned; \"",
+    "blanks": "a  b > pwned", "glob": "* ? [a-z] ~", "semicolon": "; touch pwned #", "line break": "a\ntouch pwned\n",
     "braces": "{input} {{x}} {pwned}",
-}
+}  # fmt: skip
 # The texts that are valid in names of files and folders.
 HOSTILE_PATHS = {name: text for name, text in HOSTILE.items() if name not in {"line break", "braces"}}
 # Replaces the interpreters: appends its arguments to a file, and creates no output of a rule.
@@ -63,19 +58,13 @@ def hostile_run(folder: Path, text: str, in_path: str) -> Path:
     weights.mkdir()
     text_fields = {"label": text, "notice": text, "group": text}
     hosted = {
-        "engine": "hosted",
-        "model": text,
-        "base_url": "http://127.0.0.1:9/v1",
-        "extra_body": {"a": [text]},
+        "engine": "hosted", "model": text, "base_url": "http://127.0.0.1:9/v1", "extra_body": {"a": [text]},
         **text_fields,
-    }
+    }  # fmt: skip
     served = {
-        **stub_of(folder),
-        "weights": {"path": str(weights)},
-        "engine_args": [text],
-        "runtime_args": [text],
+        **stub_of(folder), "weights": {"path": str(weights)}, "engine_args": [text], "runtime_args": [text],
         **text_fields,
-    }
+    }  # fmt: skip
     served["environment"] = {"VLLM_X": text.replace("\0", "")}
     recorder = parent / f"python {in_path.replace('/', '')}"
     recorder.write_text(RECORDING_INTERPRETER)

@@ -54,12 +54,8 @@ def configure(folder: Path, address: str, name: str = "overlay.yaml", **run_keys
         "second": common,
     }
     keys = {
-        "tutors": ["reference", "echo"],
-        "tasks": ["mrbench"],
-        "judges": ["strict"],
-        "max_unreadable": 0.2,
-        **run_keys,
-    }
+        "tutors": ["reference", "echo"], "tasks": ["mrbench"], "judges": ["strict"], "max_unreadable": 0.2, **run_keys,
+    }  # fmt: skip
     return overlay(folder, {"models": models, "run": keys, "report": {"resamples": 100}}, name)
 
 
@@ -218,10 +214,8 @@ def test_unreadable_verdicts_fail_the_run_after_its_report(finished: Path, judge
     page = finished / "results/report/index.html"
     done = run(finished, configure(finished, judge_server[0], "strict.yaml", max_unreadable=0.01))
     assert done.returncode != 0 and page.exists()
-    assert (
-        "the report was written: results/report/index.html" in done.stdout
-        and not (finished / "results/report/partial").exists()
-    )
+    assert "the report was written: results/report/index.html" in done.stdout
+    assert not (finished / "results/report/partial").exists()
     log = (finished / "results/logs/check_judges.log").read_text(encoding="utf-8")
     assert re.search(
         r"run.max_unreadable: too many verdicts cannot be parsed: strict \(\d+ of \d+, 1.0% allowed\)", log

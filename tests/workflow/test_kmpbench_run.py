@@ -166,16 +166,9 @@ def test_people_label_the_error_types_of_lost_replies_only(
     """KMP-Bench, appendix J: the page offers the replies that lost, with the reference to which they lost."""
     arguments = ["--configfile", "config/demo.yaml", str(configure(finished, judge_server[0]))]
     rubric = [
-        "--rubric",
-        "kmp_error_types",
-        "--tutors",
-        "reveal",
-        "always-ask",
-        "--annotators",
-        "a",
-        "--out",
+        "--rubric", "kmp_error_types", "--tutors", "reveal", "always-ask", "--annotators", "a", "--out",
         str(tmp_path / "errors"),
-    ]
+    ]  # fmt: skip
     sample = verb(finished, "label", *arguments, *rubric, "--n", "6")
     assert sample.returncode == 0, sample.stderr
     key = json.loads((tmp_path / "errors/key.json").read_text(encoding="utf-8"))

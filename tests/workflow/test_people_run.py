@@ -113,13 +113,10 @@ def configure(folder: Path, address: str, name: str = "own.yaml", **run_keys: An
     models = {
         "scripted": {"engine": "hosted", "model": "m", "base_url": f"{address}/v1"},
         "praiser": {
-            "engine": "judge",
-            "model": "scripted",
-            "rubrics": ["praise"],
-            "pairs": ["pairs_simple"],
+            "engine": "judge", "model": "scripted", "rubrics": ["praise"], "pairs": ["pairs_simple"],
             "label": "A judge of praise",
         },
-    }
+    }  # fmt: skip
     keys = {"tutors": ["reference", "always-ask"], "tasks": ["mrbench"], "judges": ["praiser"], **run_keys}
     labels = {"our_praise": {"title": "Our praise", "licence": "ours", "file": "praise.jsonl", "rubric": "praise"}}
     columns = {"history": "conversation_history", "first": "response_1", "second": "response_2", "preference": "winner"}
@@ -369,9 +366,8 @@ def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
     assert read.returncode == 2 and "ben: found no file of labels; 2 annotators per unit were planned" in read.stderr
     read = maieutic(finished, *command, str(saved_by_ann), str(saved_by_ben), "--resolver", "eva")
     assert read.returncode == 0, read.stderr
-    assert "questions without agreement: 2" in read.stdout and re.search(
-        r"Praise +30 +30 +0\.\d\d +0\.\d\d +0\.\d\d", read.stdout
-    )
+    assert "questions without agreement: 2" in read.stdout
+    assert re.search(r"Praise +30 +30 +0\.\d\d +0\.\d\d +0\.\d\d", read.stdout)
     saved_by_eva = asyncio.run(label_on_phone(finished / "sample/page-eva.html", tmp_path / "eva", praise_label))
     read = maieutic(finished, *command, str(saved_by_ann), str(saved_by_ben), str(saved_by_eva), "--resolver", "eva")
     assert read.returncode == 0 and "questions without agreement: 0" in read.stdout, read.stdout + read.stderr

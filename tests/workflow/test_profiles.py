@@ -63,13 +63,9 @@ def test_a_profile_of_the_users_own_beside_ours(checkout: Path, tmp_path: Path) 
     assert done.returncode == 0, done.stdout
     resources = resources_of_generation(done.stdout)
     expected = {
-        "gres": "gpu:a100:4",
-        "gpu": "0",
-        "server_gpus": "4",
-        "slurm_partition": "gpu",
-        "slurm_account": "chem",
+        "gres": "gpu:a100:4", "gpu": "0", "server_gpus": "4", "slurm_partition": "gpu", "slurm_account": "chem",
         "runtime": "240",
-    }
+    }  # fmt: skip
     assert expected.items() <= resources.items()
 
 

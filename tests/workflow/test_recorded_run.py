@@ -67,10 +67,8 @@ def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     assert (folder / "results/report/index.html").read_bytes() == page
     assert set(pd.read_csv(folder / "results/runs/trial/scores.csv").n.dropna()) <= {0, 1, 2}
     done = run(folder, overlay(folder, {**ours, "run": {**ours["run"], "limit": 3}}, "three.yaml"))
-    assert (
-        "results/report contains the page of a run with other settings (run.limit)" in done.stdout
-        and done.returncode == 0
-    )
+    assert "results/report contains the page of a run with other settings (run.limit)" in done.stdout
+    assert done.returncode == 0
     with open(folder / ODD_NAME, "a", encoding="utf-8") as handle:
         handle.write('{"id": "gsm8k-99999", "reply": "x"}\n')
     done = run(folder, config)

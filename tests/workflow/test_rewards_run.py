@@ -106,11 +106,8 @@ def test_the_page_tells_what_the_graders_are_worth(finished: Path) -> None:
     assert first["pairs_gsm8k_inpainted"] == first["trained"] and second["pairs_mrbench"] == second["trained"] == 174
     assert len(staged["pretraining"]["history"]) == -(-first["trained"] // 8) and len(staged["history"]) == 22
     card_of_staged = (finished / "results/rewards/models/tiny-staged/README.md").read_text(encoding="utf-8")
-    assert (
-        "trained in two stages" in card_of_staged
-        and "0.5 (first stage)" in card_of_staged
-        and "The first stage trained on" in card_of_staged
-    )
+    assert "trained in two stages" in card_of_staged and "0.5 (first stage)" in card_of_staged
+    assert "The first stage trained on" in card_of_staged
     assert "none held out, as in the paper" in section and "held out." in section
     assert "learning_rate | 0.001" in card and "20 Bridge test pairs" in card
 

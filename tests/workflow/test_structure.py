@@ -267,22 +267,10 @@ def test_modules_that_the_serving_environment_runs_load_there() -> None:
 
         absent("the serving environment", "run make env")
     modules = [
-        "cli",
-        "replies.generate",
-        "judges.verdicts",
-        "serving.client",
-        "serving.server",
-        "preparation.weights",
-        "core.journal",
-        "config.cards",
-        "core.records",
-        "rewards.training",
-        "rewards.criteria",
-        "rewards.scoring",
-        "rewards.prefix_sharing",
-        "rewards.checkpoints",
-        "rewards.progress_callback",
-    ]
+        "cli", "replies.generate", "judges.verdicts", "serving.client", "serving.server", "preparation.weights",
+        "core.journal", "config.cards", "core.records", "rewards.training", "rewards.criteria", "rewards.scoring",
+        "rewards.prefix_sharing", "rewards.checkpoints", "rewards.progress_callback",
+    ]  # fmt: skip
     code = "\n".join([*(f"import maieutic.{module}" for module in modules), "maieutic.cli.application()"])
     done = subprocess.run([serve, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
     assert done.returncode == 0, done.stderr

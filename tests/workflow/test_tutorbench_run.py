@@ -137,9 +137,8 @@ def test_the_scores_are_those_by_hand_and_overall_is_weighted_by_samples(finishe
 
 def test_a_tutor_that_takes_no_pictures_is_not_asked_and_has_no_zero(finished: Path, server: tuple[str, Any]) -> None:
     blind_requests = [body for _, _, body in server[1].requests if body["model"] == "blind"]
-    assert blind_requests and not any(
-        "[picture]" in text_of(message) for body in blind_requests for message in body["messages"]
-    )
+    assert blind_requests
+    assert not any("[picture]" in text_of(message) for body in blind_requests for message in body["messages"])
     seer_requests = [body for _, _, body in server[1].requests if body["model"] == "seer"]
     with_pictures = ["\n".join(map(text_of, body["messages"])) for body in seer_requests]
     with_pictures = [prompt for prompt in with_pictures if "[picture]" in prompt]
@@ -240,15 +239,9 @@ def test_ratings_of_people_make_summaries_only(finished: Path, server: tuple[str
     config = configure(finished, server[0], "people.yaml", human_labels=PEOPLE)
     jobs = {job.split()[0] for job in planned(finished, config)}
     assert jobs == {
-        "rate_judge",
-        "correct_by_people",
-        "save_config",
-        "save_labels",
-        "build_report",
-        "check_report",
-        "keep_run",
+        "rate_judge", "correct_by_people", "save_config", "save_labels", "build_report", "check_report", "keep_run",
         "check_judges",
-    }
+    }  # fmt: skip
     before = len(server[1].requests)
     done = run(finished, config)
     assert done.returncode == 0, done.stdout
