@@ -21,7 +21,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest, load_journal_answers
 from maieutic.core.shutdown import SHUTDOWN
 from maieutic.core.yaml_files import read_yaml
-from maieutic.replies.generate import RequestLimits, tutor_request
+from maieutic.replies.generate import RequestLimits, first_prompt, tutor_request
 from maieutic.serving.answers import Usage, usage_of
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, Amount, Purse, PurseState, open_purse, this_process
 from test_client import KEY, drive, hosted, with_budget, work
@@ -287,18 +287,10 @@ def test_a_purse_that_cannot_be_written_ends_the_model_and_loses_no_answer(
 def most_of_work() -> Amount:
     """Return the most of one of the requests that `drive` sends, by the prices of `with_budget`."""
     loaded, item = work(1)[0]
-    body = tutor_request(
-        loaded, [{"role": "system", "content": prompt_of(loaded, item)}], hosted("http://x"), RequestLimits(8, 1)
-    )
+    messages = [{"role": "system", "content": first_prompt(loaded, item)}]
+    body = tutor_request(loaded, messages, hosted("http://x"), RequestLimits(8, 1))
     allowance = Allowance(budget=Budget(), budget_file=Path("-"), prices={"m": Price(input=1000.0, output=0.0)})
     return Purse(allowance, "m").most(body).amount
-
-
-def prompt_of(loaded: Any, item: Any) -> str:
-    """Return the prompt of an item."""
-    from maieutic.replies.generate import first_prompt
-
-    return first_prompt(loaded, item)
 
 
 # Each request has a prompt and an answer of one token each by the endpoint's usage, and costs 0.001 USD.
@@ -377,6 +369,10 @@ USAGES = {
     "fractions": (usage(3.5, 4.0), Usage(None, 4)),
     "huge": (usage(3, 10**19), Usage(3, None)),
     "no object": ("usage", Usage()),
+    "no cached tokens": (usage(3, 4, prompt_tokens_details={}), Usage(3, 4)),
+    "cached tokens below zero": (usage(3, 4, prompt_tokens_details={"cached_tokens": -1}), Usage(3, 4)),
+    "cached tokens as a text": (usage(3, 4, prompt_tokens_details={"cached_tokens": "many"}), Usage(3, 4)),
+    "cached tokens in a list": (usage(3, 4, prompt_tokens_details=[64]), Usage(3, 4)),
 }  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -190,13 +189,7 @@ def test_the_schema_for_run_files_requires_no_key_and_refuses_unknown_ones() -> 
 
 def metrics_of(folder: Path, metrics: dict[str, Any]) -> dict[str, cards.Metric]:
     """Return the metrics of a card with these entries."""
-    card = yaml.safe_load((BENCHMARK / "problem_solving.yaml").read_text(encoding="utf-8")) | {"metrics": metrics}
-    benchmark = folder / "mathtutorbench"
-    benchmark.mkdir()
-    for source in BENCHMARK.glob("problem_solving*"):
-        shutil.copy(source, benchmark)
-    (benchmark / "problem_solving.yaml").write_text(yaml.safe_dump(card, sort_keys=False), encoding="utf-8")
-    return read_card(benchmark / "problem_solving.yaml").card.metrics
+    return read_card(card_with(folder, {"metrics": metrics})).card.metrics
 
 
 def test_a_metric_by_a_tag_is_one_metric_for_each_value(tmp_path: Path) -> None:

@@ -957,37 +957,17 @@ def test_an_incomplete_shard_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_items_are_read_from_files_lazily(tmp_path: Path) -> None:
     loaded, _ = work(1)[0]
-    for task, count in (("problem_solving", 3), ("other", 2)):
-        write_records(tmp_path / f"{task}.jsonl", [item.model_copy(update={"task": task}) for _, item in work(count)])
-    other = loaded.model_copy(update={"card": loaded.card.model_copy(update={"task": "other"})})
-    items = CardItems([loaded, other], tmp_path)
-    expected = [
-        ("problem_solving", "i0"), ("problem_solving", "i1"), ("problem_solving", "i2"), ("other", "i0"),
-        ("other", "i1"),
-    ]  # fmt: skip
-    assert len(items) == 5
-    for _ in range(2):
-        assert [(item.task, item.id) for _, item in items] == expected
-    assert (other, next(iter(items))[1]) not in items and (loaded, next(iter(items))[1]) in items
-    with open(tmp_path / "other.jsonl", "a") as handle:
-        handle.write("{\n")
-    iterator = iter(CardItems([other], tmp_path))
+    path = tmp_path / "problem_solving.jsonl"
+    write_records(path, [item for _, item in work(2)])
+    path.write_text(path.read_text() + "{\n")
+    iterator = iter(CardItems([loaded], tmp_path))
     assert [next(iterator)[1].id, next(iterator)[1].id] == ["i0", "i1"]
-    with pytest.raises(UserError, match=r"other.jsonl:3: the line is not a valid Item record"):
+    with pytest.raises(UserError, match=r"problem_solving.jsonl:3: the line is not a valid Item record"):
         next(iterator)
 
 
 @pytest.mark.parametrize(
-    ("details", "cached"),
-    [
-        ({"cached_tokens": 64}, 64),
-        ({"cached_tokens": None}, None),
-        ({"cached_tokens": "many"}, None),
-        ({"cached_tokens": -1}, None),
-        ([64], None),
-        (None, None),
-        ({}, None),
-    ],
+    ("details", "cached"), [({"cached_tokens": 64}, 64), ({"cached_tokens": None}, None), (None, None)]
 )
 def test_cached_tokens_are_recorded_and_logged(
     details: Any, cached: int | None, key: None, tmp_path: Path, caplog: pytest.LogCaptureFixture

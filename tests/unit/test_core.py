@@ -17,6 +17,7 @@ from maieutic.core.ledger import SUFFIX, JobSpending, append_line, append_spendi
 from maieutic.core.parent_process import PARENT_VARIABLE
 from maieutic.core.paths import Pattern
 from maieutic.core.records import Item, iter_records
+from small import alive
 
 ENVIRONMENT = {
     **{k: v for k, v in os.environ.items() if k != PARENT_VARIABLE},
@@ -109,14 +110,6 @@ print(os.getpid(), os.environ[{parent!r}], flush=True)
 """
 
 
-def alive(pid: int) -> bool:
-    """Return True if a process runs. A zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.parametrize(
     "rest", ["time.sleep(60)", "child = os.fork(); os.write(1, b'%d\\n' % os.getpid()); time.sleep(60)"]
 )
@@ -132,9 +125,9 @@ def test_a_tied_process_and_its_forks_die_with_the_parent(rest: str) -> None:
         pids = {int(first[0])} | ({int(process.stdout.readline()) for _ in range(2)} if "fork" in rest else set())
         process.kill()
     deadline = time.monotonic() + 10
-    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
+    while alive(pids) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not any(alive(pid) for pid in pids)
+    assert not alive(pids)
 
 
 def test_a_process_whose_parent_is_gone_exits_at_once() -> None:

@@ -35,8 +35,6 @@ from maieutic.people.labels import read_human_labels
 from maieutic.preparation import pictures
 from maieutic.replies import parsing
 from maieutic.replies.parsing import ParseReplies, parse_replies
-from maieutic.scores import differences
-from maieutic.scores import score as scores
 from maieutic.scores.differences import CompareTutors, compare_tutors
 from maieutic.scores.score import ScoreReplies, score_replies
 
@@ -131,39 +129,14 @@ def test_each_parser_of_a_card_reads_every_reply_that_is_there(tmp_path: Path, m
     assert len(grades) == len(expected) and set(grades) == expected
 
 
-def test_each_task_is_read_by_its_card_and_scored_with_its_judges(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    items, calls = items_in(tmp_path), []
-    file = tmp_path / "lines.jsonl"
-    monkeypatch.setattr(parsing, "load_cards", lambda *args: calls.append(args) or [])
-    file.write_text("".join(json.dumps(reply(number)) + "\n" for number in range(3)))
-    parse(tmp_path, file)
-    assert calls == [("mathtutorbench", [TASK], "released")]
-    calls.clear()
-    monkeypatch.setattr(scores, "score_task", lambda card, *args: calls.append((card.task, *args)) or [])
-    file.write_text("".join(json.dumps(grade(number)) + "\n" for number in range(3)))
-    job = ScoreReplies(
-        benchmark="mathtutorbench", tutor="t", tasks=[TASK], resamples=100, seed=1, judging={TASK: ["j"], "x": ["k"]}
-    )
-    score_replies(job=job, items=items, grades=[file], out=tmp_path / "out.json")
-    judged = tmp_path / "judged.jsonl"
-    judged.write_text("".join(json.dumps(grade(number, by="j")) + "\n" for number in range(3)))
-    score_replies(job=job, items=items, grades=[file, judged], out=tmp_path / "out.json")
-    assert [set(index) for _, _, _, index, _, _ in calls] == [{(TASK, None)}, {(TASK, None), (TASK, "j")}]
-    (task, tutor, of_task, _, sampling, judges), _ = calls
-    assert (task, tutor, [item.id for item in of_task], judges) == (TASK, "t", ["i0", "i1", "i2"], ["j"])
-    assert (sampling.resamples, sampling.seed) == (100, 1)
-    calls.clear()
-    monkeypatch.setattr(differences, "measure_task", lambda card, *args, **_: calls.append((card.task, *args)) or [])
-    comparison = CompareTutors(
+def test_tutors_are_not_compared_by_the_grades_of_another_grader(tmp_path: Path) -> None:
+    items, file = items_in(tmp_path), tmp_path / "lines.jsonl"
+    job = CompareTutors(
         benchmark="mathtutorbench", tutors=["t"], tasks=[TASK], absent=[], resamples=100, seed=1, judging={TASK: ["j"]}
     )
-    compare_tutors(job=comparison, items=items, grades=[file], out=tmp_path / "out.json")
-    assert [(call[0], call[-1]) for call in calls] == [(TASK, ["j"])]
     file.write_text(json.dumps(grade(0)) + "\n" + json.dumps(grade(1, by="another")) + "\n")
     with pytest.raises(UserError, match=r"expected by None, found 'another'"):
-        compare_tutors(job=comparison, items=items, grades=[file], out=tmp_path / "out.json")
+        compare_tutors(job=job, items=items, grades=[file], out=tmp_path / "out.json")
 
 
 @pytest.mark.parametrize("name", READERS)

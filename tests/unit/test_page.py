@@ -279,18 +279,6 @@ def test_a_grader_depends_on_its_rubric_or_instruction() -> None:
     assert versions[str(rubric_path("kmp_error_reason"))] == read_rubric("kmp_error_reason").rubric.version
 
 
-def test_a_changed_rubric_marks_the_judges_numbers_and_not_the_parsers(editable_copy: Path) -> None:
-    rubric = editable_copy / "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja"
-    rubric.write_text(rubric.read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
-    config = configuration(tasks=["mrbench"], judges=["demo-judge"])
-    record = provenance_of_plan(Plan(config), CodeState(commit=None))
-    [card] = [loaded.card for loaded in Plan(config).cards.values()]
-    assert changed_files_of_task(record, Plan(config), card) == []
-    assert changed_files_of_task(record, Plan(config), card, "demo-judge") == [
-        "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja, edited"
-    ]
-
-
 def test_a_users_data_and_card_are_reported(editable_copy: Path) -> None:
     card_path = editable_copy / "resources/benchmarks/mathtutorbench/my_task.yaml"
     card_path.write_text("like: problem_solving\ntask: my_task\n", encoding="utf-8")
@@ -352,17 +340,21 @@ def test_about_says_what_else_keeps_a_run_from_the_published_configuration() -> 
     assert not any("demo" in departure for departure in published_only)
 
 
-def test_pages_of_graders_and_benchmarks_list_their_changed_files(editable_copy: Path) -> None:
-    for path in (
-        "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja",
-        "resources/benchmarks/mrbench/mistake_remediation.jinja",
-    ):
-        (editable_copy / path).write_text(
-            (editable_copy / path).read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8"
-        )
+def test_a_changed_rubric_marks_the_judges_numbers_and_not_the_parsers(editable_copy: Path) -> None:
+    """Pages of graders and benchmarks list their changed files."""
     config = configuration(tasks=["mrbench", "mathtutorbench/problem_solving"], judges=["demo-judge"])
+    for name in ("rubrics/mrbench_taxonomy.jinja", "mistake_remediation.jinja"):
+        path = editable_copy / "resources/benchmarks/mrbench" / name
+        path.write_text(path.read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
+        if name.startswith("rubrics"):
+            record = provenance_of_plan(Plan(config), CodeState(commit=None))
+            [card] = [
+                loaded.card for loaded in Plan(config).cards.values() if loaded.card.task == "mistake_remediation"
+            ]
+            assert changed_files_of_task(record, Plan(config), card) == []
+            rubric = "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja, edited"
+            assert changed_files_of_task(record, Plan(config), card, "demo-judge") == [rubric]
     run = ReportInput(Plan(config), Path("nowhere"), {}, provenance_of_plan(Plan(config), CodeState(commit=None)))
-    rubric = "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja, edited"
     assert page.not_as_shipped(run) == [rubric], "graders depend on rubrics, not on tutors' prompts"
     assert rubric in page.not_as_shipped(run, "mrbench") and len(page.not_as_shipped(run, "mrbench")) == 2
     assert page.not_as_shipped(run, "mathtutorbench") == []

@@ -203,11 +203,9 @@ def test_types_without_an_order_have_no_mean_in_a_further_question_either() -> N
         plan_with({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=entry, two=entry)
 
 
-def test_a_panel_has_no_budget_no_pairs_of_its_own_and_the_smallest_sample() -> None:
+def test_a_panel_has_no_budget_and_no_pairs_of_its_own() -> None:
     with pytest.raises(UserError, match=r"models\.panel\.pairs: pairs_extended is not a rubric of one"):
         plan_with({"judges": ["one", "two"], "pairs": ["pairs_extended"]}, ["panel", "one", "two"])
-    plan = plan_with({"judges": ["one", "two"]}, ["panel", "one", "two"], two={**JUDGE, "label_limit": 10})
-    assert plan.label_limit("panel") == 10
     raw = registries()
     raw["models"] |= {
         "judge-model": HOSTED, "one": JUDGE, "two": JUDGE, "panel": {"engine": "judge", "judges": ["one", "two"]},

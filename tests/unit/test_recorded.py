@@ -357,6 +357,7 @@ def test_a_foreign_id_of_an_item_outside_the_sample_is_accepted(tmp_path: Path) 
 
 UNREADABLE_FILES = {
     "not an archive": ("x.eval", b"not a zip", "the Inspect archive cannot be read"),
+    "an archive without samples": ("x.eval", b"PK\x05\x06" + bytes(18), "the archive contains no files in the folder samples"),
     "another object": ("x.json", b'{"results": {}}', "expected a list of replies or a log of Inspect, found an object with the keys: results"),
     "truncated JSON": ("x.json", b'{"results": ', "the file is not valid JSON: "),
 }  # fmt: skip
@@ -368,11 +369,6 @@ def test_an_unreadable_file_is_an_error_of_one_line(name: str, tmp_path: Path, i
     (tmp_path / file).write_bytes(data)
     with pytest.raises(UserError, match=problem):
         read_file(tmp_path, items, tmp_path / file, "mathtutorbench/problem_solving")
-
-
-def test_an_archive_without_samples_is_refused(tmp_path: Path, items: list[Path]) -> None:
-    with pytest.raises(UserError, match="the archive contains no files in the folder samples"):
-        read_file(tmp_path, items, inspect_archive(tmp_path / "x.eval", []), "mathtutorbench/problem_solving")
 
 
 def test_a_repeated_reply_counts_once(tmp_path: Path, items: list[Path]) -> None:

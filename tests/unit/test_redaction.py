@@ -29,6 +29,7 @@ MATHEMATICS = """
 1 2 3 4 5 6 7 8 9|3 6 9 12 15|01 02 03 04 05|05 10 15 20 25|0101 1100 1010|0000 1111 0000 1111|192.168.0.1|v1.2.3|7732-18-5
 978-3-16-148410-0|13! = 6227020800|2^64 = 18446744073709551616|F(50) = 12586269025|(3, 4) and (12, 5)|f(12) 345|8 / 4 = 2
 450-150-36-50-20-10 = 184|the ratio 3:4:5|x^2 - 5x + 6|Der Weg 12 km ist lang|Via the formula 12|7 Way to go
+10,000-6000 = 4000; 1,000,000,000|1 000 000 000 x 2|7 Way to go, 3 x 4 = 12
 """
 
 
@@ -75,6 +76,11 @@ def test_names_of_the_column_are_found_in_the_forms_in_which_people_write_them(n
 
 OTHERS = {
     "o'brien+x@example.org": "[MAIL]",
+    "write to ann.b+c@x-y.co.uk!": "write to [MAIL]!",
+    "see https://x.org/z?id=3 or www.x.org": "see [LINK] or [LINK]",
+    "+49 171 1234567, (030) 123 4567, 555-123-4567, 030 123 4567, 0171/1234567": ", ".join(["[PHONE]"] * 5),
+    "I live at 12 Baker Street and Hauptstraße 5.": "I live at [ADDRESS] and [ADDRESS].",
+    "card 4111 1111 1111 1111, id 1234567890": "card [NUMBER], id [NUMBER]",
     "lena\uff20example.org": "[MAIL]",
     "lena (at) example (dot) org": "[MAIL]",
     "at 12 rue de la Paix": "at [ADDRESS]",

@@ -32,7 +32,6 @@ from maieutic.report import build_report
 from maieutic.report.exports import exported_tables
 from maieutic.report.page import DATATABLES
 from maieutic.report.sections import Page
-from maieutic.report.tables import safe_cell
 from maieutic.scores.differences import CompareTutors, compare_tutors
 from maieutic.scores.score import ScoreReplies, score_replies
 from markupsafe import Markup
@@ -151,9 +150,6 @@ def test_scores_carry_floor_ceiling_and_the_papers_value(results: Path) -> None:
 
 def test_text_cells_cannot_run_in_a_spreadsheet(results: Path) -> None:
     assert "'=<b>hostile</b>\u241b\u21b5" in set(pd.read_csv(results / "report/scores.csv").label)
-    assert [safe_cell(text) for text in ("=1+1", "+1", "-1", "@x", "plain", -1.5)] == [
-        "'=1+1", "'+1", "'-1", "'@x", "plain", -1.5,
-    ]  # fmt: skip
 
 
 def test_every_table_of_the_page_is_a_csv_file(results: Path) -> None:

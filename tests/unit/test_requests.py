@@ -137,7 +137,10 @@ def test_requests_to_a_tutor_are_counted_turn_by_turn(plan: RulePlan, monkeypatc
     Path(items).rename("aside")
     assert count_requests(plan, new_replies, **NAMES) == estimated
     Path("aside").rename(items)
+    files = ResultFiles([])
+    assert new_replies(plan, files, BENCHMARK, TUTOR)[3:] == new_replies(plan, files, BENCHMARK, "twin")[3:]
     journal = ask_the_tutor(plan)
+    assert new_replies(plan, files, BENCHMARK, TUTOR).requests == 0, "not the count of a twin without answers"
     assert count_requests(plan, new_replies, **NAMES) == ("tutors", TUTOR, TUTOR, 0, 0.0, 0.0, True, False, 0)
     assert count_requests(plan, new_replies, items, **NAMES) == estimated._replace(answered=True)
     lines = lines_of(journal)
@@ -164,24 +167,6 @@ def test_every_request_of_an_edited_prompt_is_new(plan: RulePlan, monkeypatch: p
     monkeypatch.setattr(AnswersOnFile, "ask", edited)
     count = len(lines_of(Path(inputs.tutor_items(plan, **NAMES)[0])))
     assert count_requests(plan, new_replies, **NAMES).requests == 2 * count
-
-
-def test_tutors_with_the_same_settings_are_counted_once(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The count is shared as long as none of them has an answer. An entry with other settings is counted itself."""
-    counted: list[str] = []
-    count = requests.count_later_turns
-    monkeypatch.setattr(
-        requests,
-        "count_later_turns",
-        lambda work, on_file, limits: counted.append(on_file.name) or count(work, on_file, limits),
-    )
-    files = ResultFiles([])
-    counts = {name: new_replies(plan, files, BENCHMARK, name) for name in (TUTOR, "twin", "longer")}
-    assert counted == [TUTOR, "longer"]
-    assert len({part[3:] for part in counts.values()}) == 1
-    assert all(part.model == name for name, part in counts.items())
-    ask_the_tutor(plan)
-    assert new_replies(plan, files, BENCHMARK, TUTOR).requests == 0
 
 
 def test_planned_jobs_are_counted_by_stage(plan: RulePlan) -> None:

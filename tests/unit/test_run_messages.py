@@ -296,9 +296,10 @@ ENGINE = """#!/bin/sh
 """
 
 
-def test_an_image_must_exist_and_have_this_checkouts_lock(tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("name_on_path", ["apptainer", "singularity"])
+def test_an_image_must_exist_and_have_this_checkouts_lock(name_on_path: str, tmp_path: Path, monkeypatch: Any) -> None:
     """A script stands in for apptainer: its arguments are checked, and each answer has its message."""
-    image, engine = tmp_path / "driver.sif", tmp_path / "bin/apptainer"
+    image, engine = tmp_path / "driver.sif", tmp_path / "bin" / name_on_path
     [lock] = images.lock_hashes("driver")
     assert len(images.lock_hashes("serve")) == 2, "locks of the CPU and of CUDA"
     engine.parent.mkdir()
@@ -317,7 +318,7 @@ def test_an_image_must_exist_and_have_this_checkouts_lock(tmp_path: Path, monkey
     image.touch()
     monkeypatch.setenv("PATH", "/nowhere")
     assert error_for("x.sif") == "--sdm apptainer: apptainer is not on the PATH. Fix: load or install apptainer"
-    monkeypatch.setenv("PATH", f"{engine.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(engine.parent))
     monkeypatch.setenv("IMAGE", str(image))
     for answer, problem in (
         ("echo first >&2; echo torn image >&2; exit 1", "apptainer cannot read the image: torn image. Fix: build the image again"),
@@ -363,7 +364,11 @@ ENDPOINTS: dict[str, tuple[int, str | None]] = {
 
 
 @pytest.mark.parametrize(("status", "message"), ENDPOINTS.values(), ids=ENDPOINTS)
-def test_an_endpoint_gets_one_request_before_the_run(status: int, message: str | None, monkeypatch: Any) -> None:
+def test_an_endpoint_gets_one_request_before_the_run(
+    status: int, message: str | None, tmp_path: Path, monkeypatch: Any
+) -> None:
+    (tmp_path / "netrc").write_text("default login me password secret-of-netrc\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.setattr(ModelList, "status", status)
     monkeypatch.setattr(ModelList, "seen", [])
     monkeypatch.setenv("FAR_KEY", " sk-1 ")

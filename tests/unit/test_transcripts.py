@@ -275,24 +275,8 @@ def test_real_dialogues_are_read_by_naming_columns(data: Path) -> None:
 # redaction ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "redacted"),
-    [
-        ("write to ann.b+c@x-y.co.uk!", "write to [MAIL]!"),
-        ("see https://x.org/z?id=3 or www.x.org", "see [LINK] or [LINK]"),
-        ("+49 171 1234567, (030) 123 4567, 555-123-4567, 030 123 4567, 0171/1234567", "[PHONE], [PHONE], [PHONE], [PHONE], [PHONE]"),
-        ("I live at 12 Baker Street and Hauptstraße 5.", "I live at [ADDRESS] and [ADDRESS]."),
-        ("card 4111 1111 1111 1111, id 1234567890", "card [NUMBER], id [NUMBER]"),
-        ("Ann Lee, ANN and zoe said you will", "[NAME], [NAME] and [NAME] said you will"),
-        ("Will said so", "[NAME] said so"),
-        # mathematics is kept
-        ("450-150-36-50-20-10 = 184", "450-150-36-50-20-10 = 184"),
-        ("10,000-6000 = 4000; 1,000,000,000; 3.14159265358979", "10,000-6000 = 4000; 1,000,000,000; 3.14159265358979"),
-        ("1 000 000 000 x 2", "1 000 000 000 x 2"),
-        ("7 Way to go, 3 x 4 = 12", "7 Way to go, 3 x 4 = 12"),
-    ],
-)  # fmt: skip
-def test_personal_details_are_replaced_and_mathematics_is_kept(text: str, redacted: str) -> None:
+@pytest.mark.parametrize(("text", "redacted"), [("Ann Lee, ANN and zoe said you will", "[NAME], [NAME] and [NAME] said you will"), ("Will said so", "[NAME] said so"), ("x = 5", "x = 5")])  # fmt: skip
+def test_names_are_replaced_and_counted(text: str, redacted: str) -> None:
     redactor = Redactor(["Ann Lee", "Will", "Zoe"])
     assert redactor.text(text) == redacted
     assert (redactor.counts.total() > 0) == (text != redacted)

@@ -279,28 +279,14 @@ def test_kinds_of_a_judge_are_its_rubrics() -> None:
 def test_a_light_applies_to_one_kind_of_verdict_only(tmp_path: Path) -> None:
     config = checked_config(judges=["demo-judge"], tasks=[*KMP_TASKS, "mrbench"])
     common = {"task": "trust", "grader": "demo-judge", "scoring": "robust", "headline": False, "missing": 0}
-    scores = [
-        Score(
-            **common, **quantity("mrbench:mean_weighted_kappa")._asdict(), value=0.7, low=0.6, high=0.8, n=1589,
-            clusters=157,
-        ),
-        Score(
-            **common,
-            **quantity("mr_gsm8k_reasons:mean_weighted_kappa")._asdict(),
-            value=0.5,
-            low=0.4,
-            high=0.6,
-            n=851,
-            clusters=99,
-        ),
-        Score(
-            **common, **quantity("flip_rate/pairs_json")._asdict(), value=0.9, low=0.8, high=1.0, n=482, clusters=167
-        ),
-        Score(
-            **common, **quantity("pair_accuracy/pairs_json")._asdict(), value=0.5, low=0.4, high=0.6, n=964,
-            clusters=167,
-        ),
+    values = [
+        ("mrbench:mean_weighted_kappa", 0.7, 0.6, 0.8, 1589, 157), ("mr_gsm8k_reasons:mean_weighted_kappa", 0.5, 0.4, 0.6, 851, 99),
+        ("flip_rate/pairs_json", 0.9, 0.8, 1.0, 482, 167), ("pair_accuracy/pairs_json", 0.5, 0.4, 0.6, 964, 167),
     ]  # fmt: skip
+    scores = [
+        Score(**common, **quantity(name)._asdict(), value=value, low=low, high=high, n=n, clusters=clusters)
+        for name, value, low, high, n, clusters in values
+    ]
     (tmp_path / "validation/demo-judge").mkdir(parents=True)
     (tmp_path / "validation/demo-judge/labels.json").write_text(json.dumps([score.model_dump() for score in scores]))
     light = light_lookup(Plan(config), tmp_path)
