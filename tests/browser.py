@@ -48,11 +48,9 @@ class Browser:
     async def __aenter__(self) -> Browser:
         self.playwright = await playwright().async_playwright().start()
         self.context = await self.playwright.chromium.launch_persistent_context(
-            self.folder / "profile",
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu"],
+            self.folder / "profile", executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"],
             viewport=self.size,
-        )
+        )  # fmt: skip
         self.context.set_default_timeout(1000 * PATIENCE)
         [self.page] = self.context.pages
         self.page.on("download", self.keep)

@@ -341,11 +341,9 @@ def build(kinds: Path, data: Path, seed: int, per_form: int) -> Iterator[dict]:
                     slots = _slots(task, r, rng)
                     text = _SLOT.sub(lambda m, s=slots: s[m.group(1)], form["text"])
                     yield {
-                        "task": task,
-                        "kind": family["kind"],
-                        "text": _joined(r.text, text, rng),
+                        "task": task, "kind": family["kind"], "text": _joined(r.text, text, rng),
                         "value": _expected(task, form, r),
-                    }
+                    }  # fmt: skip
 
 
 def main(args: list[str]) -> None:

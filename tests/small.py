@@ -31,14 +31,12 @@ def model_of(weights: Path, **more: Any) -> dict[str, Any]:
         "engine_args": ["--enforce-eager"],
         "runtime_args": ["--max-num-seqs", "16", "--distributed-executor-backend", "uni"],
         "environment": {
-            "VLLM_CPU_KVCACHE_SPACE": "1",
-            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-            "OMP_NUM_THREADS": "1",
+            "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1",
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         },
         "needs": {"cpus": 1, "mem_mb": 4000},
         **more,
-    }
+    }  # fmt: skip
 
 
 def stub_of(folder: Path, pace: float = 0.02, **more: Any) -> dict[str, Any]:

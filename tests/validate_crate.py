@@ -66,11 +66,9 @@ def main() -> int:
     for module in (util, context, parser):
         module.source_to_json = source_to_json
     settings = services.ValidationSettings(
-        rocrate_uri=sys.argv[1],
-        profile_identifier="workflow-run-crate-0.5",
-        requirement_severity="REQUIRED",
+        rocrate_uri=sys.argv[1], profile_identifier="workflow-run-crate-0.5", requirement_severity="REQUIRED",
         offline=True,
-    )
+    )  # fmt: skip
     result = services.validate(settings)
     for issue in result.get_issues():
         print(issue.check.identifier, issue.severity.name, issue.message)

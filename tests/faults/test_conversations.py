@@ -117,11 +117,9 @@ def test_no_turn_of_a_script_is_asked_twice_after_many_kills(
         while True:
             command = [sys.executable, "-c", CHILD, str(tmp_path), f"{address}/v1"]
             child = subprocess.Popen(
-                command,
-                env={**environment(), "PYTHONPATH": "workflow"},
-                stdout=subprocess.PIPE,
+                command, env={**environment(), "PYTHONPATH": "workflow"}, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-            )
+            )  # fmt: skip
             if killed < kills:
                 lines = len(journal_lines(tmp_path))
                 until(

@@ -124,12 +124,10 @@ def test_a_killed_training_goes_on_and_ends_the_same(
     trained: Path, tiny: Path, preferences: Path, tmp_path: Path
 ) -> None:
     arguments: dict[str, object] = {
-        "job": job(train={"checkpoint_seconds": 0.2}),
-        "base": tiny / "manifest.json",
-        "pairs": preferences / "mrbench/pairs.jsonl",
-        "journal": tmp_path / "journal",
+        "job": job(train={"checkpoint_seconds": 0.2}), "base": tiny / "manifest.json",
+        "pairs": preferences / "mrbench/pairs.jsonl", "journal": tmp_path / "journal",
         "out": tmp_path / "m/manifest.json",
-    }
+    }  # fmt: skip
     with open(tmp_path / "log", "w", encoding="utf-8") as log:
         process = subprocess.Popen(
             command("train-reward-model", **arguments), stdout=log, stderr=log, env=environment()

@@ -24,12 +24,10 @@ BENCHMARK = CARDS / "mathtutorbench"
 TASKS = sorted(path.stem for path in BENCHMARK.glob("*.yaml"))
 RELEASED_NAMES = {"solution_correctness": "student_solution_correctness"}
 VARIABLES = {
-    "question": "How many {{ eggs }}?\nSecond line",
-    "dialog_history": "Teacher: Hello\nStudent: Hi",
-    "student_chat_solution": "It is <5> & not 6",
-    "student_solution": "Step 1 - a\\nStep 2 - b",
+    "question": "How many {{ eggs }}?\nSecond line", "dialog_history": "Teacher: Hello\nStudent: Hi",
+    "student_chat_solution": "It is <5> & not 6", "student_solution": "Step 1 - a\\nStep 2 - b",
     "student_solution_lines": "Step 1 - a\nStep 2 - b",
-}
+}  # fmt: skip
 
 
 def released_config(data: Path, task: str) -> dict:

@@ -191,11 +191,9 @@ REASONING = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "
 
 def test_requests_and_answers_have_the_format_of_the_responses_api() -> None:
     usage = {
-        "input_tokens": 7,
-        "output_tokens": 9,
-        "input_tokens_details": {"cached_tokens": 5},
+        "input_tokens": 7, "output_tokens": 9, "input_tokens_details": {"cached_tokens": 5},
         "output_tokens_details": {"reasoning_tokens": 4},
-    }
+    }  # fmt: skip
     bodies = [
         response(REASONING, MESSAGE, usage=usage),
         response(REASONING, status="incomplete", incomplete_details={"reason": "max_output_tokens"}),

@@ -137,11 +137,9 @@ def test_a_process_whose_parent_is_gone_exits_at_once() -> None:
     )
     assert (orphan.returncode, orphan.stdout) == (1, "")
     process = subprocess.run(
-        [sys.executable, "-c", child],
-        env={**ENVIRONMENT, PARENT_VARIABLE: str(os.getpid())},
-        capture_output=True,
+        [sys.executable, "-c", child], env={**ENVIRONMENT, PARENT_VARIABLE: str(os.getpid())}, capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     assert process.returncode == 0 and process.stdout
 
 

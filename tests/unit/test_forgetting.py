@@ -70,11 +70,9 @@ def test_forgetting_a_named_run_leaves_other_runs_unchanged(folder: Path) -> Non
 
 
 REASONS = {
-    "refused": {"a", "filtered", "unread", "cut"},
-    "filtered": {"a", "r", "unread", "cut"},
-    "failed": {"a", "r", "filtered", "unread", "cut"},
-    "unparsed": {"a", "r", "filtered"},
-}
+    "refused": {"a", "filtered", "unread", "cut"}, "filtered": {"a", "r", "unread", "cut"},
+    "failed": {"a", "r", "filtered", "unread", "cut"}, "unparsed": {"a", "r", "filtered"},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("reason", REASONS)

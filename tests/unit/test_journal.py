@@ -191,11 +191,9 @@ with Journal(Path(sys.argv[1]), FinishedRequest) as journal:
 def holder(path: Path) -> subprocess.Popen[str]:
     """Start another process that writes to the journal and keeps its lock."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(path)],
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": "workflow"},
-    )
+    )  # fmt: skip
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process
 

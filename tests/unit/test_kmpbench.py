@@ -621,12 +621,10 @@ def test_a_judge_may_go_without_reasons(tmp_path: Path) -> None:
 def test_a_checklist_fails_by_default_and_its_rounds_are_separate(tmp_path: Path) -> None:
     halves = [
         {
-            "first_problem_construction": "pass",
-            "first_similarity": "pass",
-            "first_solution_correctness": "pass",
+            "first_problem_construction": "pass", "first_similarity": "pass", "first_solution_correctness": "pass",
             "first_solution_quality": "pass",
         }
-    ]
+    ]  # fmt: skip
     halves.append({name.replace("first", "second"): "fail" for name in halves[0]})
     criteria = read_rubric("kmp_similar_problems").rubric.criteria
     verdicts = parse_verdicts(
@@ -655,13 +653,11 @@ def test_scores_join_parsers_and_judge() -> None:
     card = read_card(FOLDER / "ec.yaml").card
     items = [
         kmp.ec_item(
-            f"i{n}",
-            "ec",
-            kmp.SolvedProblem(f"What is {n}?", "It is 2.", "2"),
+            f"i{n}", "ec", kmp.SolvedProblem(f"What is {n}?", "It is 2.", "2"),
             kmp.StudentAttempt(["a", "b"], n % 3, "x"),
         )
         for n in range(6)
-    ]
+    ]  # fmt: skip
     replies = [baseline_reply("reference", "reference", item, 2) for item in items]
     parsed = [
         grade

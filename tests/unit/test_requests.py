@@ -82,11 +82,9 @@ def job(rule: str, output: tuple[str, ...] = (), twin: bool = True, **wildcards:
     """Return a job as Snakemake plans it. twin: whether its rule has a twin for hosted models."""
     rules = SimpleNamespace(is_rule=lambda name: twin and name == f"{rule}_locally")
     return SimpleNamespace(
-        rule=SimpleNamespace(name=rule, workflow=rules),
-        wildcards=wildcards,
-        output=output,
+        rule=SimpleNamespace(name=rule, workflow=rules), wildcards=wildcards, output=output,
         resources={"server_gpus": 0},
-    )
+    )  # fmt: skip
 
 
 def count_requests(plan: RulePlan, counter: Any, *rewritten: str, **names: str) -> NewRequests:

@@ -246,11 +246,9 @@ def make_pair(name: str, chosen: str, rejected: str) -> Pair:
 
 def test_pair_accuracy_is_strict_and_length_stands_beside_it() -> None:
     pairs = [
-        make_pair("a", "long reply", "x"),
-        make_pair("b", "y", "long reply"),
-        make_pair("c", "same", "size"),
+        make_pair("a", "long reply", "x"), make_pair("b", "y", "long reply"), make_pair("c", "same", "size"),
         make_pair("d", "q", "r"),
-    ]
+    ]  # fmt: skip
     reward_values = [(2.0, 1.0), (0.0, 1.0), (1.0, 1.0), (None, 1.0)]
     rewards = [
         PairReward(id=pair.id, problem=pair.id, chosen=better, rejected=worse)

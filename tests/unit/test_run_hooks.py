@@ -362,11 +362,9 @@ print("before")
 )  # fmt: skip
 def test_a_dry_run_prints_its_requests_at_exit_of_the_process(kind: str, line: str | None) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", DRY_RUN_END, kind],
-        env={**os.environ, "PYTHONPATH": "workflow"},
-        capture_output=True,
+        [sys.executable, "-c", DRY_RUN_END, kind], env={**os.environ, "PYTHONPATH": "workflow"}, capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     assert done.returncode == 0 and done.stdout.splitlines() == ["before", *([line] if line else [])], done.stderr
 
 

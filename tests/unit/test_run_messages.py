@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -318,7 +319,9 @@ def test_an_image_must_exist_and_have_this_checkouts_lock(name_on_path: str, tmp
     image.touch()
     monkeypatch.setenv("PATH", "/nowhere")
     assert error_for("x.sif") == "--sdm apptainer: apptainer is not on the PATH. Fix: load or install apptainer"
-    monkeypatch.setenv("PATH", str(engine.parent))
+    monkeypatch.setenv("PATH", f"{engine.parent}:/usr/bin:/bin")
+    path_of = shutil.which  # this machine may have an apptainer
+    monkeypatch.setattr(shutil, "which", lambda name: path_of(name) if name == name_on_path else None)
     monkeypatch.setenv("IMAGE", str(image))
     for answer, problem in (
         ("echo first >&2; echo torn image >&2; exit 1", "apptainer cannot read the image: torn image. Fix: build the image again"),

@@ -236,11 +236,9 @@ def test_a_budget_in_usd_needs_the_prices_of_a_curations_models() -> None:
     config["models"]["maker"] = HOSTED
     config["datasets"]["mine"] = config["datasets"]["gsm8k"]
     roles = {
-        "generator": "maker",
-        "solvers": ["maker", "maker"],
-        "validators": ["maker", "maker"],
+        "generator": "maker", "solvers": ["maker", "maker"], "validators": ["maker", "maker"],
         "weak_solvers": ["maker", "maker"],
-    }
+    }  # fmt: skip
     config["curations"] = {"c": {"seeds": {"mine": "word_problems"}, "roles": roles}}
     config["run"] |= {"judges": [], "budget": {"usd": 1}}
     with pytest.raises(UserError, match=r"run\.budget\.usd: expected a price for maker, found none"):

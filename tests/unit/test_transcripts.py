@@ -361,6 +361,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def chats(folder: Path) -> Path:
+    """Return a checkout with the transcripts chats.csv."""
+    table(folder / "chats.csv")
+    return folder
+
+
+def prepare(**settings: Any) -> None:
+    """Prepare the run of chats.csv, without a check by requests."""
+    transcripts(Path("chats.csv"), **{"hosted": HOSTED, "evaluation": Evaluation(check=0), **settings})
+
+
 def written(folder: Path, name: str = "chats") -> dict[str, Any]:
     from maieutic.core.yaml_files import read_yaml
 
@@ -368,39 +380,36 @@ def written(folder: Path, name: str = "chats") -> dict[str, Any]:
 
 
 def test_the_run_asks_the_judge_about_each_turn_and_no_baseline(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    chats: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table(folder / "chats.csv")
     transcripts(Path("chats.csv"), hosted=HOSTED, source=Source(tags=["subject"]), evaluation=Evaluation(check=0))
     output = capsys.readouterr().out
     assert "3 of 4 tutor turns in 2 conversations" in output and "left out: 1 tutor turn that" in output
     assert "sent to http://127.0.0.1:9/v1: the problem and the dialogue before each turn (far-judge)" in output
     assert "new requests: far-judge-judge 3;" in output
-    run = written(folder)["run"]
+    run = written(chats)["run"]
     assert (run["tutors"], run["tasks"], run["labels"]) == (["recorded"], ["chats/turns"], [])
-    card = (folder / "chats/resources/benchmarks/chats/turns.yaml").read_text()
+    card = (chats / "chats/resources/benchmarks/chats/turns.yaml").read_text()
     assert "subject: [cubes, sums]" in card and "tutor: [v2, v1]" in card and "floor: []" in card
 
 
 def test_other_tutors_answer_the_moments_and_are_compared_in_both_orders(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    chats: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table(folder / "chats.csv")
     evaluation = Evaluation(tutors=["gpt-4o-mini"], whole=True, check=0)
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=evaluation)
+    prepare(evaluation=evaluation)
     output = capsys.readouterr().out
     # 3 given turns, 3 of the model, 3 comparisons in 2 orders, 2 conversations
     assert "gpt-4o-mini 3, far-judge-judge about 14" in output
     assert "sent to https://api.openai.com/v1: " in output
-    assert written(folder)["run"]["tasks"] == ["chats/turns", "chats/comparison", "chats/conversations"]
+    assert written(chats)["run"]["tasks"] == ["chats/turns", "chats/comparison", "chats/conversations"]
 
 
-def test_the_principles_are_a_rubric_of_their_own(folder: Path) -> None:
-    table(folder / "chats.csv")
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(rubric="transcript_principles", check=0))
-    card = (folder / "chats/resources/benchmarks/chats/turns.yaml").read_text()
+def test_the_principles_are_a_rubric_of_their_own(chats: Path) -> None:
+    prepare(evaluation=Evaluation(rubric="transcript_principles", check=0))
+    card = (chats / "chats/resources/benchmarks/chats/turns.yaml").read_text()
     assert "rubrics: [transcript_principles]" in card and "criterion: Questioning" in card
-    assert (folder / "chats/resources/rubrics/transcript_principles.jinja").is_file()
+    assert (chats / "chats/resources/rubrics/transcript_principles.jinja").is_file()
 
 
 @pytest.mark.parametrize(
@@ -421,38 +430,35 @@ def test_the_principles_are_a_rubric_of_their_own(folder: Path) -> None:
         ({"evaluation": Evaluation(tutors=["gpt-4o"], instructions=Path("none.txt"))}, r"--instructions: none.txt cannot be read"),
     ],
 )  # fmt: skip
-def test_wrong_flags_are_refused(folder: Path, settings: dict[str, Any], message: str) -> None:
-    table(folder / "chats.csv")
+def test_wrong_flags_are_refused(chats: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         transcripts(Path("chats.csv"), **{"hosted": HOSTED, **settings})
-    assert not (folder / "chats.yaml").exists()
+    assert not (chats / "chats.yaml").exists()
 
 
-def test_force_never_removes_what_the_command_did_not_write(folder: Path) -> None:
-    table(folder / "chats.csv")
-    (folder / "mine").mkdir()
-    (folder / "mine/thesis.txt").write_text("years of work")
-    (folder / "other.yaml").write_text("run: {}")
+def test_force_never_removes_what_the_command_did_not_write(chats: Path) -> None:
+    (chats / "mine").mkdir()
+    (chats / "mine/thesis.txt").write_text("years of work")
+    (chats / "other.yaml").write_text("run: {}")
     for output, message in (
         (Output(name="mine", force=True), "mine: already exists, and was not written by this command"),
         (Output(out=Path("other.yaml"), force=True), "other.yaml: already exists, and was not written by this command"),
         (Output(out=Path("chats.csv"), force=True), "--out: chats.csv is the file with the transcripts"),
     ):
         with pytest.raises(UserError, match=message):
-            transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), output=output)
-    assert (folder / "mine/thesis.txt").read_text() == "years of work" and (folder / "chats.csv").stat().st_size > 100
+            prepare(output=output)
+    assert (chats / "mine/thesis.txt").read_text() == "years of work" and (chats / "chats.csv").stat().st_size > 100
 
 
-def test_force_refuses_a_data_folder_with_files_of_others(folder: Path) -> None:
-    table(folder / "chats.csv")
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+def test_force_refuses_a_data_folder_with_files_of_others(chats: Path) -> None:
+    prepare()
     for name in ("chats.yaml.replaced", "chats/labels.json"):
-        (folder / name).write_text("mine")
+        (chats / name).write_text("mine")
     with pytest.raises(UserError, match=r"chats: contains labels\.json, which was not written by this command"):
-        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), output=Output(force=True))
-    (folder / "chats/labels.json").unlink()
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), output=Output(force=True))
-    assert (folder / "chats.yaml.replaced").read_text() == "mine" and not list(folder.glob(".maieutic-*"))
+        prepare(output=Output(force=True))
+    (chats / "chats/labels.json").unlink()
+    prepare(output=Output(force=True))
+    assert (chats / "chats.yaml.replaced").read_text() == "mine" and not list(chats.glob(".maieutic-*"))
     with pytest.raises(UserError, match=r"--out: expected a file, found chats"):
         transcripts(Path("chats.csv"), hosted=HOSTED, output=Output(out=Path("chats"), force=True))
 
@@ -480,28 +486,26 @@ def test_repeated_ids_get_ids_that_no_other_conversation_has(tmp_path: Path) -> 
     assert [conversation.id for conversation in conversations] == ["a", "a-no-3", "a-no-2", "a-no-4"]
 
 
-def test_a_command_that_fails_leaves_the_files_of_an_earlier_one(folder: Path) -> None:
-    table(folder / "chats.csv")
+def test_a_command_that_fails_leaves_the_files_of_an_earlier_one(chats: Path) -> None:
     wrong = command.Hosted(address="localhost:1", model="far")
     for _ in range(2):
         with pytest.raises(UserError):
             transcripts(Path("chats.csv"), hosted=wrong, evaluation=Evaluation(check=0))
-        assert sorted(path.name for path in folder.iterdir()) == ["chats.csv", "config", "resources"]
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
-    before = (folder / "chats.yaml").read_text(), (folder / "chats/conversations.jsonl").read_text()
+        assert sorted(path.name for path in chats.iterdir()) == ["chats.csv", "config", "resources"]
+    prepare()
+    before = (chats / "chats.yaml").read_text(), (chats / "chats/conversations.jsonl").read_text()
     with pytest.raises(UserError):
         transcripts(
             Path("chats.csv"), hosted=wrong, evaluation=Evaluation(check=0), source=Source(last=True),
             output=Output(force=True),
         )  # fmt: skip
-    assert before == ((folder / "chats.yaml").read_text(), (folder / "chats/conversations.jsonl").read_text())
+    assert before == ((chats / "chats.yaml").read_text(), (chats / "chats/conversations.jsonl").read_text())
 
 
-def test_a_redacted_run_is_not_replaced_by_one_with_personal_details(folder: Path) -> None:
-    table(folder / "chats.csv")
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), privacy=Privacy(redact=True))
+def test_a_redacted_run_is_not_replaced_by_one_with_personal_details(chats: Path) -> None:
+    prepare(privacy=Privacy(redact=True))
     with pytest.raises(UserError, match=r"--force: personal details were removed in chats.yaml, but would not be now"):
-        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), output=Output(force=True))
+        prepare(output=Output(force=True))
 
 
 def test_tags_that_share_values_have_numbers_of_their_own(folder: Path) -> None:
@@ -509,9 +513,7 @@ def test_tags_that_share_values_have_numbers_of_their_own(folder: Path) -> None:
     for row, subject in zip(rows, ["yes", "yes", "yes", "no", "no", "no", "no"], strict=True):
         row[5] = subject
     table(folder / "chats.csv", rows, [*HEAD, "solved"])
-    transcripts(
-        Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), source=Source(tags=["subject", "solved"])
-    )
+    prepare(source=Source(tags=["subject", "solved"]))
     card = read_card(folder / "chats/resources/benchmarks/chats/turns.yaml").card
     shares = [name for name in card.metrics if name.startswith("desired_share_")]
     assert {"desired_share_subject_yes", "desired_share_solved_yes", "desired_share_v1"} <= set(shares)
@@ -520,7 +522,7 @@ def test_tags_that_share_values_have_numbers_of_their_own(folder: Path) -> None:
 
 def test_the_columns_that_were_and_were_not_used_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table(folder / "chats.csv", ROWS, ["session", "seq", "speaker", "message", "bot", "subject"])
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+    prepare()
     output = capsys.readouterr().out
     assert "columns: conversation=session, role=speaker, text=message, turn=seq" in output
     assert "columns not used: bot, subject" in output and "personal details: not removed (--redact)" in output
@@ -532,45 +534,38 @@ def test_outside_of_a_checkout_the_fix_is_to_go_there(tmp_path: Path, monkeypatc
         transcripts(table(tmp_path / "chats.csv"), hosted=HOSTED)
 
 
-def test_a_run_that_was_only_prepared_is_forgotten(folder: Path) -> None:
-    table(folder / "chats.csv")
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+def test_a_run_that_was_only_prepared_is_forgotten(chats: Path) -> None:
+    prepare()
     forget("chats", transcripts=True, yes=True)
-    assert not list(folder.glob("chats/*.jsonl")) and (folder / "chats/resources").is_dir()
+    assert not list(chats.glob("chats/*.jsonl")) and (chats / "chats/resources").is_dir()
 
 
-def test_an_existing_run_is_overwritten_by_force_only(folder: Path) -> None:
-    table(folder / "chats.csv")
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+def test_an_existing_run_is_overwritten_by_force_only(chats: Path) -> None:
+    prepare()
     with pytest.raises(UserError, match=r"chats.yaml: already exists"):
-        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
-    transcripts(
-        Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), source=Source(last=True),
-        output=Output(force=True),
-    )  # fmt: skip
+        prepare()
+    prepare(source=Source(last=True), output=Output(force=True))
     assert (
         "2 tutor turns of 2 conversations from `chats.csv` (the last ones of each conversation)"
-        in written(folder)["report"]["note"]
+        in written(chats)["report"]["note"]
     )
 
 
-def test_a_large_run_needs_a_limit_and_the_printed_fix_works(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table(folder / "chats.csv")
+def test_a_large_run_needs_a_limit_and_the_printed_fix_works(chats: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "MOST_REQUESTS", 2)
     with pytest.raises(UserError, match=r"3 requests are planned, and no limit is set\. Fix: .*--max-requests 3,"):
-        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), limits=Limits(max_requests=3))
-    assert written(folder)["run"]["budget"] == {"requests": 3}
+        prepare()
+    prepare(limits=Limits(max_requests=3))
+    assert written(chats)["run"]["budget"] == {"requests": 3}
 
 
 @pytest.mark.parametrize(("rubric", "requests"), [("mrbench_taxonomy", 3), ("mrbench_toolkit", 24)])
 def test_the_requests_of_a_set_too_large_to_build_are_estimated_by_its_rubric(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rubric: str, requests: int
+    chats: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rubric: str, requests: int
 ) -> None:
     """A rubric that asks about each of eight dimensions separately has eight requests for each turn."""
-    table(folder / "chats.csv")
     monkeypatch.setattr(counting, "MOST_MADE_ITEMS", 2)
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(rubric=rubric, check=0))
+    prepare(evaluation=Evaluation(rubric=rubric, check=0))
     assert f"new requests: far-judge-judge about {requests};" in capsys.readouterr().out
 
 
@@ -578,7 +573,7 @@ def test_redaction_happens_before_anything_is_written(folder: Path, capsys: pyte
     rows = [[*row, "Ann Lee"] for row in ROWS]
     rows[1][3] = "I am Ann, mail ann@x.org"
     table(folder / "chats.csv", rows, [*HEAD, "pupil"])
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), privacy=Privacy(names=["pupil"]))
+    prepare(privacy=Privacy(names=["pupil"]))
     content = "".join(path.read_text() for path in folder.glob("chats/*.jsonl"))
     assert "I am [NAME], mail [MAIL]" in content and "Ann" not in content and "ann@" not in content
     assert "mail addresses 1" in capsys.readouterr().out
@@ -591,18 +586,17 @@ def test_texts_that_differ_from_prepared_ones_are_told(folder: Path, capsys: pyt
     rows = [["c1", 1, "student", "I am Ann, mail ann@x.org", "Ann"], ["c1", 2, "tutor", "Why?", "Ann"]]
     table(folder / "chats.csv", rows, ["conversation", "turn", "role", "text", "who"])
     privacy, source = Privacy(redact=True, names=["who"]), Evaluation(check=0)
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=source, privacy=privacy)
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=source, privacy=privacy, output=Output(force=True))
+    prepare(evaluation=source, privacy=privacy)
+    prepare(evaluation=source, privacy=privacy, output=Output(force=True))
     assert "differ from those prepared before" not in capsys.readouterr().out
     data = folder / "chats/conversations.jsonl"
     data.write_text(data.read_text().replace("[NAME]", "Ann"))
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=source, privacy=privacy, output=Output(force=True))
+    prepare(evaluation=source, privacy=privacy, output=Output(force=True))
     assert "conversations whose texts differ from those prepared before: 1" in capsys.readouterr().out
 
 
-def test_forgetting_removes_every_text_and_keeps_the_numbers(folder: Path) -> None:
-    table(folder / "chats.csv")
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+def test_forgetting_removes_every_text_and_keeps_the_numbers(chats: Path) -> None:
+    prepare()
     kept = [paths.SCORES.of(benchmark="chats", tutor="recorded"), "results/runs/chats/scores.csv"]
     texts = [
         paths.ITEMS.of(benchmark="chats", task="turns"), paths.REPLIES.of(benchmark="chats", tutor="recorded"),

@@ -234,11 +234,9 @@ def test_ids_in_scientific_notation_are_refused(tmp_path: Path) -> None:
 
 def test_doubled_rows_are_left_out_and_counted_and_others_are_kept(tmp_path: Path) -> None:
     rows = [
-        ("a", "student", "7", "10:00"),
-        ("a", "student", "7", "10:00"),
-        ("a", "student", "7", "10:01"),
+        ("a", "student", "7", "10:00"), ("a", "student", "7", "10:00"), ("a", "student", "7", "10:01"),
         ("a", "tutor", "So?", "10:02"),
-    ]
+    ]  # fmt: skip
     content = read_transcripts(chats(tmp_path, *rows), Reading())
     assert content.conversations[0].messages[0].text == "7\n\n7"
     notes = " ".join(content.notes)
@@ -526,11 +524,9 @@ def test_dates_and_percentages_among_numbers_are_named(tmp_path: Path) -> None:
 
 def test_a_pause_of_days_within_a_conversation_is_counted(tmp_path: Path) -> None:
     path = chats(
-        tmp_path,
-        ("17", "student", "x", "2025-03-01 10:00"),
-        ("17", "tutor", "y", "2025-03-01 10:01"),
+        tmp_path, ("17", "student", "x", "2025-03-01 10:00"), ("17", "tutor", "y", "2025-03-01 10:01"),
         ("17", "student", "z", "2025-03-09 10:00"),
-    )
+    )  # fmt: skip
     assert "conversations with a pause of more than a day: 1" in read_transcripts(path, Reading()).notes
 
 

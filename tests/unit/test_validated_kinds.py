@@ -143,11 +143,9 @@ def test_the_judge_of_reasons_is_asked_about_all_of_them_and_validated(reasons: 
 def test_grader_baselines_on_mrbench_are_far_above_chance(data: Path, tmp_path: Path) -> None:
     """Word counts reach a mean kappa above one half on V1. A judge should exceed this baseline."""
     write_labels(
-        "mrbench",
-        LABEL_LOADERS["mrbench"],
-        [read_source(data / "mrbench/MRBench_V1.json", "json")],
+        "mrbench", LABEL_LOADERS["mrbench"], [read_source(data / "mrbench/MRBench_V1.json", "json")],
         tmp_path / "mrbench",
-    )
+    )  # fmt: skip
     labels = read_labelled_data(tmp_path / "mrbench")
     verdicts = floor_verdicts(labels, 1)
     gold = {(label.id, label.tutor, label.criterion): label.label for label in labels.labels}

@@ -14,7 +14,7 @@ import sys
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -356,12 +356,33 @@ def large_sparse_file(folder: Path, place: Path) -> Path:
     return folder
 
 
-def many_files(folder: Path, place: Path) -> Path:
-    out = zipped(folder, place / "run.zip")
-    with zipfile.ZipFile(out, "a") as archive:
-        for number in range(110_000):
-            archive.writestr(f"more/{number}", b"")
-    return out
+def with_entries(entries: Callable[[], Iterable[tuple[str | zipfile.ZipInfo, bytes]]]) -> Callable[[Path, Path], Path]:
+    """Return a function that makes an archive of the run with more entries."""
+
+    def make(folder: Path, place: Path) -> Path:
+        out = zipped(folder, place / "run.zip")
+        with zipfile.ZipFile(out, "a") as archive:
+            for entry, content in entries():
+                archive.writestr(entry, content)
+        return out
+
+    return make
+
+
+def link_entry() -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
+    info = zipfile.ZipInfo("link")
+    info.external_attr = 0o120777 << 16
+    yield info, b"/etc/passwd"
+
+
+def with_file(name: str, text: Callable[[], str], is_zipped: bool = True) -> Callable[[Path, Path], Path]:
+    """Return a function that replaces a file of the run, whose checksum is right, and makes an archive if `is_zipped`."""
+
+    def make(folder: Path, place: Path) -> Path:
+        replace_file(folder, name, lambda path: path.write_text(text()))
+        return zipped(folder, place / "run.zip") if is_zipped else folder
+
+    return make
 
 
 def large_file_list(folder: Path, place: Path) -> Path:
@@ -389,15 +410,6 @@ def link_to_device(folder: Path, place: Path) -> Path:
     return folder
 
 
-def link_in_archive(folder: Path, place: Path) -> Path:
-    out = zipped(folder, place / "run.zip")
-    with zipfile.ZipFile(out, "a") as archive:
-        info = zipfile.ZipInfo("link")
-        info.external_attr = 0o120777 << 16
-        archive.writestr(info, "/etc/passwd")
-    return out
-
-
 def fifo_as_archive(folder: Path, place: Path) -> Path:
     os.mkfifo(place / "run.zip")
     return place / "run.zip"
@@ -410,13 +422,6 @@ def deep_folders(folder: Path, place: Path) -> Path:
     deep.mkdir(parents=True)
     (deep / "x").write_text("x")
     return folder
-
-
-def deep_names(folder: Path, place: Path) -> Path:
-    out = zipped(folder, place / "run.zip")
-    with zipfile.ZipFile(out, "a") as archive:
-        archive.writestr("d/" * 2000 + "x", b"x")
-    return out
 
 
 def encrypted_files(folder: Path, place: Path) -> Path:
@@ -440,53 +445,6 @@ def damaged(compression: int) -> Callable[[Path, Path], Path]:
     return make
 
 
-def huge_line(folder: Path, place: Path) -> Path:
-    replace_file(
-        folder,
-        "results/replies/mathtutorbench/always-0.jsonl",
-        lambda path: path.write_text("[" + "{}," * (70 << 20) + "{}]\n"),
-    )
-    return zipped(folder, place / "run.zip")
-
-
-def many_small_values(folder: Path, place: Path) -> Path:
-    replace_file(folder, SCORES, lambda path: path.write_text("[" + "{}," * (30 << 20) + "{}]"))
-    return zipped(folder, place / "run.zip")
-
-
-def nested_scores(folder: Path, place: Path) -> Path:
-    replace_file(folder, SCORES, lambda path: path.write_text("[" * 30_000 + "]" * 30_000))
-    return zipped(folder, place / "run.zip")
-
-
-def nested_lines(folder: Path, place: Path) -> Path:
-    name = "results/replies/mathtutorbench/always-0.jsonl"
-    replace_file(folder, name, lambda path: path.write_text('{"a":' * 400_000 + "1" + "}" * 400_000 + "\n"))
-    return folder
-
-
-def huge_table(folder: Path, place: Path) -> Path:
-    replace_file(folder, TABLE, lambda path: path.write_text("a," * (200 << 20)))
-    return zipped(folder, place / "run.zip")
-
-
-def large_configuration(folder: Path, place: Path) -> Path:
-    replace_file(folder, "results/report/config.yaml", lambda path: path.write_text("a: [" + "[], " * (40 << 20) + "]"))
-    return zipped(folder, place / "run.zip")
-
-
-def nested_configuration(folder: Path, place: Path) -> Path:
-    replace_file(folder, "results/report/config.yaml", lambda path: path.write_text("[" * 100_000))
-    return folder
-
-
-def terminal_control_in_name(folder: Path, place: Path) -> Path:
-    out = zipped(folder, place / "run.zip")
-    with zipfile.ZipFile(out, "a") as archive:
-        archive.writestr("\x1b[2Jx", b"x")
-    return out
-
-
 def random_manifest(folder: Path, place: Path) -> Path:
     (folder / MANIFEST).write_bytes(os.urandom(1000))
     return folder
@@ -502,34 +460,34 @@ HOSTILE_RUNS: list[tuple[Callable[[Path, Path], Path], str]] = [
     (large_claimed_sizes, r"expected at most 4,096 MB of files, found 8,19\d MB"),
     (file_larger_than_claimed, r"run\.zip: cannot be unpacked: BadZipFile"),
     (large_sparse_file, r"expected at most 4,096 MB of files, found 5,12\d MB"),
-    (many_files, r"it has 110,\d{3} files and folders, more than 100,000"),
+    (with_entries(lambda: ((f"more/{number}", b"") for number in range(110_000))), r"it has 110,\d{3} files and folders, more than 100,000"),
     (large_file_list, r"its list of files is 3,072 MB; the limit is 32 MB"),
     (fifo, "results/report/pipe is not a regular file"),
     (manifest_fifo, f"{MANIFEST} is not a regular file"),
     (link_to_device, "zero is a link"),
-    (link_in_archive, "link is a link"),
+    (with_entries(link_entry), "link is a link"),
     (fifo_as_archive, "expected a folder or a .zip file"),
     (deep_folders, "is more than 32 folders deep"),
-    (deep_names, "is more than 32 folders deep"),
+    (with_entries(lambda: [("d/" * 2000 + "x", b"x")]), "is more than 32 folders deep"),
     (encrypted_files, "is encrypted"),
     (damaged(zipfile.ZIP_LZMA), "cannot be unpacked|was altered"),
     (damaged(zipfile.ZIP_BZIP2), "cannot be unpacked|was altered"),
     (damaged(zipfile.ZIP_DEFLATED), "cannot be unpacked|was altered"),
-    (huge_line, "always-0.jsonl: line 1 has more than 16 MB"),
-    (many_small_values, "always-0.json: it has more than 4,000,000 values"),
-    (nested_scores, "always-0.json: RecursionError"),
-    (nested_lines, "always-0.jsonl"),
-    (huge_table, "scores.csv: it has 400 MB, more than 64 MB"),
-    (large_configuration, "config.yaml: the file exceeds 8 MB|more than 8 MB"),
-    (nested_configuration, "nested more than 64 levels deep"),
-    (terminal_control_in_name, "contains a control character"),
+    (with_file("results/replies/mathtutorbench/always-0.jsonl", lambda: "[" + "{}," * (70 << 20) + "{}]\n"), "always-0.jsonl: line 1 has more than 16 MB"),
+    (with_file(SCORES, lambda: "[" + "{}," * (30 << 20) + "{}]"), "always-0.json: it has more than 4,000,000 values"),
+    (with_file(SCORES, lambda: "[" * 30_000 + "]" * 30_000), "always-0.json: RecursionError"),
+    (with_file("results/replies/mathtutorbench/always-0.jsonl", lambda: '{"a":' * 400_000 + "1" + "}" * 400_000 + "\n", is_zipped=False), "always-0.jsonl"),
+    (with_file(TABLE, lambda: "a," * (200 << 20)), "scores.csv: it has 400 MB, more than 64 MB"),
+    (with_file("results/report/config.yaml", lambda: "a: [" + "[], " * (40 << 20) + "]"), "config.yaml: the file exceeds 8 MB|more than 8 MB"),
+    (with_file("results/report/config.yaml", lambda: "[" * 100_000, is_zipped=False), "nested more than 64 levels deep"),
+    (with_entries(lambda: [("\x1b[2Jx", b"x")]), "contains a control character"),
     (random_manifest, f"{MANIFEST}, line 1: expected a SHA-256 and a name"),
     (tar_archive, "expected a folder or a .zip file"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("make", "message"), HOSTILE_RUNS, ids=[make.__name__ for make, _ in HOSTILE_RUNS])
+@pytest.mark.parametrize(("make", "message"), HOSTILE_RUNS, ids=[message for _, message in HOSTILE_RUNS])
 def test_a_hostile_archive_is_reported_in_one_line(
     make: Callable[[Path, Path], Path], message: str, shared: Path, tmp_path: Path
 ) -> None:

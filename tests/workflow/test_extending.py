@@ -58,11 +58,9 @@ def run_file_of_riddles(folder: Path, address: str, **more: Any) -> Path:
         "mine": MINE,
     }
     keys = {
-        "tutors": ["mine"],
-        "tasks": ["riddles", "mathtutorbench/problem_solving"],
-        "judges": ["kindness"],
+        "tutors": ["mine"], "tasks": ["riddles", "mathtutorbench/problem_solving"], "judges": ["kindness"],
         "labels": [],
-    }
+    }  # fmt: skip
     config = {"datasets": {"riddles": dataset}, "models": models, "run": keys, "report": {"resamples": 100}, **more}
     return overlay(folder, config, "riddles.yaml")
 

@@ -81,14 +81,12 @@ def hostile_run(folder: Path, text: str, in_path: str) -> Path:
             "models": models,
             "interpreters": {"driver": str(recorder), "serve": str(recorder)},
             "run": {
-                "tutors": ["h", "s", "r"],
-                "tasks": ["mathtutorbench", "mrbench"],
-                "judges": ["j"],
+                "tutors": ["h", "s", "r"], "tasks": ["mathtutorbench", "mrbench"], "judges": ["j"],
                 "human_labels": str(labels),
             },
             "report": {"title": text[:120], "note": text[:5000]},
         },
-    )
+    )  # fmt: skip
 
 
 def shell_lines(plan_output: str) -> list[str]:
