@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from browser import Browser, missing_requirement
 from conftest import absent
-from running import environment
+from running import maieutic
 
 PEOPLE = "people.csv"
 READING = 0.32  # seconds per question, just above answer_files.MIN_SECONDS
@@ -60,9 +58,7 @@ def labelled_by_clicks(folder: Path, profile: Path, *arguments: str) -> tuple[pd
         absent(*missing)
 
     def run_command(*words: str) -> None:
-        line = [sys.executable, "-m", "maieutic", *words]
-        env = {**environment(), "PYTHONPATH": "workflow"}
-        process = subprocess.run(line, cwd=folder, env=env, text=True, capture_output=True)
+        process = maieutic(folder, *words)
         assert process.returncode == 0, process.stderr
 
     run_command("label", "--configfile", "overlay.yaml", *arguments, "--annotators", "ann", "--out", "drawn")

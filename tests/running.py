@@ -61,6 +61,14 @@ def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> sub
     return subprocess.run(line, cwd=folder, env=variables, check=False, **options)
 
 
+def maieutic(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the package in a folder, which may be a copy of the workflow."""
+    package = folder if (folder / "workflow").is_dir() else ROOT
+    env = {**environment(), "PYTHONPATH": str(package / "workflow"), **variables}
+    line = [sys.executable, "-m", "maieutic", *words]
+    return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
 def start(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.Popen[str]:
     """Start Snakemake in the background."""
     with open(folder / "snakemake.log", "a", encoding="utf-8") as log:

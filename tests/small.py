@@ -95,6 +95,14 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
+def wait_for(process: subprocess.Popen, log: Path, ready: Callable[[], bool]) -> None:
+    """Wait until `ready` returns True. Fail if the process ends before."""
+    until = time.monotonic() + PATIENCE
+    while not ready() and time.monotonic() < until:
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.02)
+
+
 def driver_pid(folder: Path) -> int:
     """Return the driver's pid, read from its lock file."""
     return int((folder / LOCK).read_text(encoding="utf-8").split()[-1])

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from maieutic.rewards.criteria import TrainCriteria
 from maieutic.rewards.published_scores import CheckScorer
 from maieutic.rewards.scoring import ScorePairs, ScoreRewards
 from maieutic.serving.conversations import messages_before_reply
+from small import wait_for
 
 TRAIN = {"base": "tiny", "mix": {"mrbench": 1.0}, "learning_rate": 1e-3, "batch_size": 4, "micro_batch": 1}
 DEVICES = ["--gpus", "0", "--threads", "1"]
@@ -51,14 +51,6 @@ def serve(verb: str, **arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(verb, **arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
     )
-
-
-def wait_for(process: subprocess.Popen, log: Path, ready: Callable[[], bool]) -> None:
-    """Wait until `ready` returns True. Fail if the process ends before."""
-    until = time.monotonic() + TIMEOUT_SECONDS
-    while not ready() and time.monotonic() < until:
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.02)
 
 
 def job(tasks: Sequence[str] = (), **more: Any) -> str:

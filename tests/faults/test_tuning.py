@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from conftest import ROOT, SERVE
 from maieutic.core.files import sha256_of
+from small import wait_for
 
 TRAIN: dict[str, Any] = {
     "base": "tiny", "mix": {"x": 1.0}, "learning_rate": 1e-3, "batch_size": 8, "micro_batch": 2, "epochs": 2,
@@ -136,14 +137,6 @@ def test_a_killed_training_goes_on_and_ends_the_same(tiny: Path, examples: Path,
     assert "t resumes from checkpoint-" in done.stdout
     assert sha256_of(out / "model.safetensors") == sha256_of(tuned / "model.safetensors")
     assert training_record(out)["history"][-1] == training_record(tuned)["history"][-1]
-
-
-def wait_for(process: subprocess.Popen, log: Path, ready: Callable[[], bool]) -> None:
-    """Wait until `ready` returns True. Fail if the process ends before."""
-    until = time.monotonic() + TIMEOUT_SECONDS
-    while not ready() and time.monotonic() < until:
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.02)
 
 
 def test_adapters_are_merged_into_whole_weights(tiny: Path, examples: Path, tuned: Path, tmp_path: Path) -> None:

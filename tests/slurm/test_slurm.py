@@ -15,7 +15,7 @@ import pytest
 import yaml
 from conftest import ROOT
 from nodes import cluster, running_cluster
-from running import command, environment, overlay, run, start
+from running import command, environment, maieutic, overlay, run, start
 from small import LOCK, NAME, PATIENCE, TABLES, alive, answered, children, graders_of, journal_keys, stub_of, until
 
 # Flags that a site with jobs of a few seconds would set; with a partition file, and with a partition for one rule
@@ -185,10 +185,7 @@ REFUSED = {
 
 def test_the_partition_file_is_written_from_the_cluster(tmp_path: Path) -> None:
     file = tmp_path / "partitions.yaml"
-    command = [sys.executable, "-m", "maieutic", "partitions", "--out", str(file)]
-    process = subprocess.run(
-        command, env={**environment(), "PYTHONPATH": str(ROOT / "workflow")}, capture_output=True, text=True
-    )
+    process = maieutic(ROOT, "partitions", "--out", str(file))
     assert process.returncode == 0, process.stdout + process.stderr
     limits = yaml.safe_load(file.read_text(encoding="utf-8"))["partitions"]
     assert set(limits) == {"cpu", "gpu", "urgent"}

@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -667,13 +668,23 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     assert corrected_rates("j", {}, {}, "ppi", SCALES, SAMPLING) == []
 
 
+def scored(
+    records: list[dict], rows: list[Any], folder: Path, *rule: str, release: str = "mrbench_v3"
+) -> dict[str, Any]:
+    """Score a file of predictions for a release, and return the results. rows: records, or lines that are none."""
+    loader, path = LABEL_LOADERS[registries()["labels"][release]["loader"]], folder / "mine.jsonl"
+    write_labels(release, loader, [records], folder / "labels")
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), encoding="utf-8")
+    score_predictions(folder / "labels", path, folder / "out.json", 100, 1, *rule)
+    return json.loads((folder / "out.json").read_text())
+
+
 @pytest.mark.parametrize("release", ["mrbench", "mrbench_v2"])
 @pytest.mark.parametrize("named", [False, True], ids=["in the release's order", "by item"])
 def test_perfect_predictions_score_one_although_ids_occur_twice(
     release: str, named: bool, raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = raw["mrbench"]
-    write_labels(release, LABEL_LOADERS[registries()["labels"][release]["loader"]], [records], tmp_path / "labels")
     ids = [record["conversation_id"] for record in records]
     assert len(ids) - len(set(ids)) == 4, "four pairs of dialogues share an id"
     rows = [
@@ -686,11 +697,7 @@ def test_perfect_predictions_score_one_although_ids_occur_twice(
         for number, record in enumerate(records)
         for tutor, response in record["anno_llm_responses"].items()
     ]
-    rows = rows[::-1] if named else rows
-    path = tmp_path / "perfect.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    score_predictions(tmp_path / "labels", path, tmp_path / "out.json", 100, 1, "refuse")
-    results = json.loads((tmp_path / "out.json").read_text())
+    results = scored(records, rows[::-1] if named else rows, tmp_path, "refuse", release=release)
     assert set(results) == {*LABELS, "tutor_identification"}
     for track, measures in results.items():
         assert measures["accuracy"] == {**measures["accuracy"], "value": 1.0, "n": 1589}, track
@@ -702,7 +709,6 @@ def test_perfect_predictions_score_one_although_ids_occur_twice(
 def test_a_partial_file_says_what_it_lacks_and_which_rule_was_applied(
     rule: str, n: int, accuracy: float, raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_labels("mrbench_v3", LABEL_LOADERS["mrbench"], [raw["mrbench_v3"]], tmp_path / "v3")
     rows = [
         {"conversation_id": record["conversation_id"], "tutor": tutor, "pred": response["annotation"]}
         for record in raw["mrbench_v3"]
@@ -710,20 +716,16 @@ def test_a_partial_file_says_what_it_lacks_and_which_rule_was_applied(
     ]
     lost, unparsed = 200, 48
     rows = [{**row, "pred": None} if number < unparsed else row for number, row in enumerate(rows[lost:])]
-    path = tmp_path / "partial.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1, rule)
-    results = json.loads((tmp_path / "out.json").read_text())["Actionability"]
+    results = scored(raw["mrbench_v3"], rows, tmp_path, rule)["Actionability"]
     assert results["missing"] == {"rule": rule, "replies": 2476, "absent": lost, "unparsed": unparsed}
     assert (results["accuracy"]["n"], results["accuracy"]["value"]) == (n, pytest.approx(accuracy, abs=0.001))
     treatment = {"wrong": "counted as wrong", "exclude": "left out"}[rule]
     assert f"replies without a line (200) or without a label (48) are {treatment}" in capsys.readouterr().out
     with pytest.raises(UserError, match=r"of 2476 replies, 200 have no line and 48 have no label.*--missing wrong"):
-        score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1, "refuse")
+        scored(raw["mrbench_v3"], rows, tmp_path, "refuse")
 
 
 def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list], tmp_path: Path) -> None:
-    write_labels("mrbench_v3", LABEL_LOADERS["mrbench"], [raw["mrbench_v3"]], tmp_path / "v3")
     record = raw["mrbench_v3"][0]
     good = {"conversation_id": record["conversation_id"], "tutor": "GPT4", "pred": {"Actionability": "Yes"}}
     cases = {
@@ -736,42 +738,37 @@ def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list]
         "integer labels": ([{**good, "pred": {"Actionability": 1}}], r"mine.jsonl:1: cannot be read: pred.Actionability: .*found 1"),
         "nothing left": ([{**good, "pred": {"Actionability": None}}], "Actionability: no reply has a predicted label"),
         "empty": ([], "expected predictions, found an empty file"),
+        "half a line": (['{"conversation_id": "x"'], "mine.jsonl:1: cannot be read"),
+        "a list as predictions": ([{**good, "pred": []}], "mine.jsonl:1: cannot be read"),
+        "misspelt track": ([{**good, "pred": {"actionability": "Yes"}}], "did you mean 'Actionability'"),
+        "predicted twice": ([good, good], "mine.jsonl:2: this reply is predicted twice"),
+        "a key twice": ([json.dumps(good).replace('"Yes"', '"Yes", "Actionability": "No"')], r"mine.jsonl:1: cannot be read: the key 'Actionability' occurs twice"),
         "unknown item": ([{**good, "item": "mrbench-999"}], "its item is unknown.*mrbench-000"),
     }  # fmt: skip
-    path = tmp_path / "mine.jsonl"
     for rows, message in cases.values():
-        path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         with pytest.raises(UserError, match=message):
-            score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1, "exclude")
+            scored(raw["mrbench_v3"], rows, tmp_path, "exclude")
         assert not (tmp_path / "out.json").exists()
-    path.write_text(json.dumps(good).replace('"Yes"', '"Yes", "Actionability": "No"'), encoding="utf-8")
-    with pytest.raises(UserError, match=r"mine.jsonl:1: cannot be read: the key 'Actionability' occurs twice"):
-        score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
 
 
 def test_a_track_of_nulls_is_wrong_and_an_absent_track_is_reported(
     raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_labels("mrbench_v3", LABEL_LOADERS["mrbench"], [raw["mrbench_v3"]], tmp_path / "v3")
     rows = [
         {"conversation_id": record["conversation_id"], "tutor": tutor, "pred": {"Actionability": None}}
         for record in raw["mrbench_v3"]
         for tutor in record["tutor_responses"]
     ]
-    path = tmp_path / "nulls.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
-    results = json.loads((tmp_path / "out.json").read_text())
+    results = scored(raw["mrbench_v3"], rows, tmp_path)
     assert list(results) == ["Actionability"] and results["Actionability"]["accuracy"]["value"] == 0.0
     assert results["Actionability"]["missing"] == {"rule": "wrong", "replies": 2476, "absent": 0, "unparsed": 2476}
     assert "has no predictions for them: Mistake_Identification, Mistake_Location" in capsys.readouterr().out
     with pytest.raises(UserError, match="2476 replies, 0 have no line and 2476 have no label"):
-        score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1, "refuse")
+        scored(raw["mrbench_v3"], rows, tmp_path, "refuse")
 
 
 def test_a_single_line_for_a_shared_id_applies_to_the_first_dialogue(raw: dict[str, list], tmp_path: Path) -> None:
     records = raw["mrbench"]
-    write_labels("mrbench", LABEL_LOADERS["mrbench"], [records], tmp_path / "labels")
     seen: set[str] = set()
     rows = []
     for record in records:
@@ -781,10 +778,7 @@ def test_a_single_line_for_a_shared_id_applies_to_the_first_dialogue(raw: dict[s
                 {"conversation_id": record["conversation_id"], "tutor": tutor, "pred": response["annotation"]}
                 for tutor, response in record["anno_llm_responses"].items()
             ]
-    path = tmp_path / "once.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    score_predictions(tmp_path / "labels", path, tmp_path / "out.json", 100, 1, "exclude")
-    results = json.loads((tmp_path / "out.json").read_text())
+    results = scored(records, rows, tmp_path, "exclude", release="mrbench")
     for track in LABELS:
         assert results[track]["accuracy"]["value"] == 1.0 and results[track]["accuracy"]["n"] == len(rows) < 1589
         assert results[track]["missing"]["absent"] == 1589 - len(rows)
@@ -794,7 +788,6 @@ def test_a_single_line_for_a_shared_id_applies_to_the_first_dialogue(raw: dict[s
 def test_user_predictions_are_scored_on_all_five_tracks(
     raw: dict[str, list], predictions: dict[str, list[dict]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_labels("mrbench_v3", LABEL_LOADERS["mrbench"], [raw["mrbench_v3"]], tmp_path / "v3")
     rows = predictions["mistralai"]
     predicted = [
         {
@@ -808,10 +801,7 @@ def test_user_predictions_are_scored_on_all_five_tracks(
         }
         for number, row in enumerate(rows)
     ]
-    path = tmp_path / "mine.jsonl"
-    path.write_text("\n".join(map(json.dumps, predicted)) + "\n", encoding="utf-8")
-    score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
-    results = json.loads((tmp_path / "out.json").read_text())
+    results = scored(raw["mrbench_v3"], [*predicted, ""], tmp_path)
     gold = [row["gold"]["MI"] for row in rows]
     labels = [row["pred"]["MI"] if row["pred"] else "none" for row in rows]
     three = ["Yes", "To some extent", "No"]
@@ -824,25 +814,10 @@ def test_user_predictions_are_scored_on_all_five_tracks(
         f1_score(tutors, named, labels=sorted(set(tutors)), average="macro")
     )
     assert len(set(tutors)) == 9 and "tutor_identification macro_f1" in capsys.readouterr().out
-    path.write_text("\n".join(json.dumps(row) for row in predicted[:200]), encoding="utf-8")
-    score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
-    part = json.loads((tmp_path / "out.json").read_text())
+    part = scored(raw["mrbench_v3"], predicted[:200], tmp_path)
     assert part["Actionability"]["accuracy"]["n"] == 2476 and part["Actionability"]["accuracy"]["value"] < 0.1
     with pytest.raises(UserError, match="cannot be read"):
-        score_predictions(tmp_path / "v3", tmp_path / "none.jsonl", tmp_path / "out.json", 100, 1)
-    for line, message in (
-        ('{"conversation_id": "x"', "cannot be read"),
-        ('{"conversation_id": ["x"], "tutor": "GPT4", "pred": null}', "cannot be read"),
-        ('{"conversation_id": "x", "tutor": "GPT4", "pred": []}', "cannot be read"),
-        ('{"conversation_id": "x", "tutor": "GPT4", "pred": null}', "no dialogue of the release has the id"),
-        (json.dumps({**predicted[0], "pred": {"actionability": "Yes"}}), "did you mean 'Actionability'"),
-        (f"{json.dumps(predicted[0])}\n{json.dumps(predicted[0])}", "mine.jsonl:2: this reply is predicted twice"),
-        (json.dumps({**predicted[0], "tutor": "Nobody"}), "Nobody has no reply"),
-        (json.dumps({**predicted[0], "pred": {"Actionability": "Maybe"}}), "'Maybe' is not a label of Actionability"),
-    ):
-        path.write_text(line, encoding="utf-8")
-        with pytest.raises(UserError, match=message):
-            score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
+        score_predictions(tmp_path / "labels", tmp_path / "none.jsonl", tmp_path / "out.json", 100, 1)
 
 
 OBSERVERS = ("123321412...", "12332241253.".replace("3.", ".3"), ".3332342251.", "12332441251.")

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import ROOT
 from httpserver import serving
 from maieutic.core.extensions import VARIABLE
 from maieutic.core.files import sha256_of
 from obedient_judge import answering
-from running import environment, overlay, planned, run
+from running import maieutic, overlay, planned, run
 
 MINE = {"engine": "baseline", "tutor": "echo", "label": "Mine"}
 TOY = Path(__file__).parents[1] / "toy"
@@ -129,11 +126,3 @@ def test_an_extension_adds_a_benchmark_without_a_changed_file(checkout: Path, tm
     assert refused.returncode == 2 and f"export {VARIABLE}=" in refused.stderr
     verified = maieutic(tmp_path, "verify", str(shared), **{VARIABLE: str(extension)})
     assert verified.returncode == 0, verified.stderr
-
-
-def maieutic(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder with these environment variables."""
-    env = {**environment(), "PYTHONPATH": str(ROOT / "workflow"), **variables}
-    return subprocess.run(
-        [sys.executable, "-m", "maieutic", *words], cwd=folder, env=env, capture_output=True, text=True
-    )

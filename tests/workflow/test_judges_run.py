@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from httpserver import serving
 from maieutic.datasets.mrbench import LABELS
 from maieutic.report import build_report
 from obedient_judge import answering
-from running import NO_PAGE, environment, overlay, planned, run
+from running import NO_PAGE, maieutic, overlay, planned, run
 
 UNREADABLE = "I would rather not say."
 
@@ -248,20 +247,12 @@ def test_the_partial_report_comes_whatever_is_missing(removed: list[str], finish
 PEERS = ROOT / ".venv/peers/bin"
 
 
-def maieutic(folder: Path, *words: str) -> str:
-    """Run a command in the folder of a finished run and return its standard error."""
-    command = [sys.executable, "-m", "maieutic", *words]
-    env = {**environment(), "PYTHONPATH": str(ROOT / "workflow")}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
-
-
 def test_exports_are_opened_by_the_tools_that_they_are_for(finished: Path, tmp_path: Path) -> None:
     """The tools: Inspect's viewer, RO-Crate's validator."""
     if not (PEERS / "rocrate-validator").exists():
         absent("the environment of other harnesses", "run envs/setup peers")
-    maieutic(finished, "export", "inspect", "--out", str(tmp_path / "inspect"))
+    exported = maieutic(finished, "export", "inspect", "--out", str(tmp_path / "inspect"))
+    assert exported.returncode == 0, exported.stderr
     with open(tmp_path / "port.txt", "w+") as viewer_output:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -282,15 +273,17 @@ def test_exports_are_opened_by_the_tools_that_they_are_for(finished: Path, tmp_p
     damr = table[(table.metric == "damr") & (table.scoring == "robust") & (table.tutor == "reference")].value.iloc[0]
     assert inspect_log["results"]["scores"][0]["metrics"]["damr_robust"]["value"] == pytest.approx(damr, abs=1e-6)
     assert any("judge/strict/Actionability" in sample["scores"] for sample in inspect_log["samples"])
-    share_output = maieutic(finished, "share", "--out", str(tmp_path / "run"), "--journals", "--author", "A. Reader")
-    assert "to check the run, type: maieutic verify" in share_output
+    shared = maieutic(finished, "share", "--out", str(tmp_path / "run"), "--journals", "--author", "A. Reader")
+    assert "to check the run, type: maieutic verify" in shared.stderr and shared.returncode == 0, shared.stderr
     check = subprocess.run(
         [PEERS / "python", ROOT / "tests/validate_crate.py", tmp_path / "run"], capture_output=True, text=True
     )
     assert check.returncode == 0 and "as required" in check.stdout, check.stdout
     assert subprocess.run(["sha256sum", "-c", "--quiet", "manifest-sha256.txt"], cwd=tmp_path / "run").returncode == 0
     assert list((tmp_path / "run/results/journal").rglob("*.jsonl")), "--journals includes the journal"
-    verify_output = maieutic(tmp_path, "verify", str(tmp_path / "run"))
+    verified = maieutic(tmp_path, "verify", str(tmp_path / "run"))
+    assert verified.returncode == 0, verified.stderr
+    verify_output = verified.stderr
     assert "recomputed, with the same values in every column: " in verify_output, verify_output
     assert all(f"results/{folder} (" in verify_output for folder in ("grades", "report", "scores", "validation"))
 

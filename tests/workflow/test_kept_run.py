@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from conftest import ROOT
-from running import environment, overlay, planned, run
-
-
-def maieutic(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a checkout."""
-    env = {**environment(), "PYTHONPATH": str(ROOT / "workflow")}
-    return subprocess.run(
-        [sys.executable, "-m", "maieutic", *words], cwd=folder, env=env, capture_output=True, text=True
-    )
+from running import maieutic, overlay, planned, run
 
 
 def test_two_runs_with_a_shared_tutor_stay_separate(checkouts: Callable[[], Path]) -> None:

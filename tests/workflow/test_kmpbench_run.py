@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from grids import uneven
 from httpserver import serving
 from labelling_clicks import PEOPLE, labelled_by_clicks
 from obedient_judge import answering
-from running import environment, overlay, planned, run
+from running import maieutic, overlay, planned, run
 
 TASKS = [f"kmpbench/{task}" for task in ("fqa", "ec", "gen_followup", "gen_similar", "dialogue")]
 STUDY = "study"
@@ -54,13 +52,6 @@ def configure(folder: Path, address: str, name: str = "overlay.yaml", **run_keys
     }
     keys = {"tutors": ["reference"], "tasks": TASKS, "judges": ["checker", "comparer"], "labels": [], **run_keys}
     return overlay(folder, {"models": models, "run": keys, "report": {"resamples": 100}}, name)
-
-
-def verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the package in the folder of a run."""
-    command = [sys.executable, "-m", "maieutic", *words]
-    env = {**environment(), "PYTHONPATH": "workflow"}
-    return subprocess.run(command, cwd=folder, env=env, text=True, capture_output=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -137,14 +128,14 @@ def test_a_comparison_study_is_drawn_read_and_shown_beside_the_judge(
     folder = copied(finished)
     configured = configure(folder, judge_server[0])
     arguments = ["--configfile", "config/demo.yaml", str(configured), "--rubric", "kmp_dialogue", "--tutors", "reveal"]
-    sample = verb(folder, "label", *arguments, "--n", "4", "--annotators", "a", "--out", STUDY)
+    sample = maieutic(folder, "label", *arguments, "--n", "4", "--annotators", "a", "--out", STUDY)
     assert sample.returncode == 0, sample.stderr
 
     def answer(criterion: str, unit: dict[str, Any]) -> str:
         return "tie" if criterion != "overall" else "2" if unit["first"] else "1"
 
     saved = saved_answers(folder / STUDY, "a", answer)
-    read = verb(folder, "read-labels", "--sample", STUDY, "--files", str(saved), "--out", PEOPLE)
+    read = maieutic(folder, "read-labels", "--sample", STUDY, "--files", str(saved), "--out", PEOPLE)
     assert read.returncode == 0, read.stderr
     done = run(folder, configure(folder, judge_server[0], "people.yaml", human_labels=PEOPLE))
     assert done.returncode == 0, done.stdout
@@ -169,7 +160,7 @@ def test_people_label_the_error_types_of_lost_replies_only(
         "--rubric", "kmp_error_types", "--tutors", "reveal", "always-ask", "--annotators", "a", "--out",
         str(tmp_path / "errors"),
     ]  # fmt: skip
-    sample = verb(finished, "label", *arguments, *rubric, "--n", "6")
+    sample = maieutic(finished, "label", *arguments, *rubric, "--n", "6")
     assert sample.returncode == 0, sample.stderr
     key = json.loads((tmp_path / "errors/key.json").read_text(encoding="utf-8"))
     assert {unit["tutor"] for unit in key["units"].values()} == {"reveal"}, (
@@ -178,7 +169,7 @@ def test_people_label_the_error_types_of_lost_replies_only(
     assert list(key["criteria"]) == ["error_type"] and len(key["criteria"]["error_type"]) == 6
     page = (tmp_path / "errors/page-a.html").read_text(encoding="utf-8")
     assert page.count("Reference response") == 6
-    refused = verb(finished, "label", *arguments, *rubric[:-1], str(tmp_path / "more"), "--n", "7")
+    refused = maieutic(finished, "label", *arguments, *rubric[:-1], str(tmp_path / "more"), "--n", "7")
     assert refused.returncode != 0 and "there are only 6" in refused.stderr
 
 

@@ -6,8 +6,6 @@ import asyncio
 import csv
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from maieutic.core.records import Scale
 from maieutic.datasets.label_table import labelled_table
 from maieutic.datasets.mrbench import LABELS
 from obedient_judge import answering
-from running import environment, overlay, run
+from running import maieutic, overlay, run
 
 PRAISE_LABELS = ("None", "Some", "Much", "Too much")  # an ordinal scale of four
 PRAISE_CARD = """rubric: praise
@@ -131,13 +129,6 @@ def finished(checkouts: Callable[[], Path], judge_server: str) -> Path:
     done = run(folder, configure(folder, judge_server))
     assert done.returncode == 0, done.stdout
     return folder
-
-
-def maieutic(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the package in the folder of a run."""
-    env = {**environment(), "PYTHONPATH": str(folder / "workflow")}
-    command = [sys.executable, "-m", "maieutic", *args]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
 
 
 def scores_in(path: Path) -> dict[str, dict[str, Any]]:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +13,7 @@ import pytest
 from conftest import ROOT
 from httpserver import Quiet, serving
 from maieutic.core.yaml_files import read_yaml
-from running import planned, run
+from running import maieutic, planned, run
 
 # Minimum number of unpinned entries by run file.
 FEWEST_UNPINNED = {"rewards": 6, "mathtutorbench": 6, "mrbench": 3, "kmpbench": 4, "tutorbench": 2}
@@ -61,9 +58,7 @@ def test_a_papers_run_file_is_pinned_by_one_command_and_planned(
         blob = hashlib.sha1(b"blob %d\0" % len(Hub.lines) + Hub.lines).hexdigest()
         text = text.replace(entry["url"], f"{address}/train.jsonl").replace(entry["blob"], blob)
         registry.write_text(text, encoding="utf-8")
-        env = {**os.environ, "HF_ENDPOINT": address, "PYTHONPATH": str(folder / "workflow")}
-        command = [sys.executable, "-m", "maieutic", "pin", "--configfile", str(run_file)]
-        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+        done = maieutic(folder, "pin", "--configfile", str(run_file), HF_ENDPOINT=address)
         assert done.returncode == 0, done.stderr
     pins = read_yaml(folder / "config/pins.lock.yaml")
     assert {entry["revision"] for entry in pins["models"].values()} == {"c" * 40}

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
-from conftest import ROOT
-from running import environment, overlay, planned, run
+from running import maieutic, overlay, planned, run
 
 TASKS = ["mathtutorbench/problem_solving", "kmpbench/fqa"]
 ODD_NAME = "our 'replies' $(touch pwned).jsonl"  # a file name that is harmful if a shell expands it
@@ -20,12 +17,9 @@ ODD_NAME = "our 'replies' $(touch pwned).jsonl"  # a file name that is harmful i
 def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     folder = checkouts()
     config = overlay(folder, {"models": {}, "run": {"tutors": ["echo"], "tasks": TASKS}})
-    command = [sys.executable, "-m", "maieutic", "items", "--configfile", str(config), "--out", "to be answered"]
-    env = {**environment(), "PYTHONPATH": str(ROOT / "workflow")}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    done = maieutic(folder, "items", "--configfile", str(config), "--out", "to be answered")
     assert done.returncode == 0, done.stderr
-    command = [sys.executable, "-m", "maieutic", "check-graders", "--configfile", str(config)]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    done = maieutic(folder, "check-graders", "--configfile", str(config))
     assert done.returncode == 0 and "0 failures" in done.stderr, done.stderr
     assert all(f"{task}, " in done.stderr for task in TASKS)
     records = [

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from conftest import ROOT
 from httpserver import chat, scripted, serving
 from maieutic.config.settings import Run
 from maieutic.datasets.mrbench import LABELS
-from running import environment, overlay, run
+from running import maieutic, overlay, run
 
 SEED = Run.model_fields["seed"].default
 LIMIT = 4
@@ -134,8 +131,5 @@ def test_every_request_is_counted_and_paid_once(checkouts: Callable[[], Path]) -
     page = (folder / "results/report/index.html").read_text(encoding="utf-8")
     total = f"{sum(requests.values()):,} requests"
     assert total in page, "the tile of the page counts the tutors' and the judge's requests"
-    tidy = subprocess.run(
-        [sys.executable, "-m", "maieutic", "export", "inspect", "--run", "results/report", "--out", "logs"], cwd=folder,
-        env={**environment(), "PYTHONPATH": str(ROOT / "workflow")}, capture_output=True, text=True,
-    )  # fmt: skip
+    tidy = maieutic(folder, "export", "inspect", "--run", "results/report", "--out", "logs")
     assert tidy.returncode == 0, tidy.stderr

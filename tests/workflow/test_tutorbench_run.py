@@ -6,8 +6,6 @@ import csv
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from columns import spelt
 from grids import uneven
 from httpserver import chat, scripted, serving
 from labelling_clicks import PEOPLE, labelled_by_clicks
-from running import environment, overlay, planned, run
+from running import maieutic, overlay, planned, run
 
 HEAD = "task,item,tutor,criterion,label,annotator\n"
 
@@ -216,14 +214,7 @@ def test_a_partial_report_needs_no_pictures(finished: Path, tmp_path: Path) -> N
     (results / "items/tutorbench/multimodal.jsonl").unlink()
     shutil.rmtree(results / "scores/breakdowns")
     args = ["--config", str(results / "report/config.yaml"), "--results", str(results), "--out", str(tmp_path / "page")]
-    done = subprocess.run(
-        [sys.executable, "-m", "maieutic", "build-report", *args, "--missing-ok"],
-        cwd=finished,
-        env={**environment(), "PYTHONPATH": "workflow"},
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    done = maieutic(finished, "build-report", *args, "--missing-ok")
     assert done.returncode == 0, done.stderr
     assert "TutorBench's tables" in (tmp_path / "page/index.html").read_text(encoding="utf-8")
 
