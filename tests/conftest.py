@@ -120,11 +120,8 @@ def copy_workflow(folder: Path, logger: bool = False) -> Path:
     """
     names = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\n")
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    ).stdout.split("\n")  # fmt: skip
     for name in filter(None, names):
         source = ROOT / name
         if (source.is_file() or source.is_symlink()) and not name.startswith("tests/"):

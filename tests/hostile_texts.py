@@ -202,15 +202,12 @@ def readers() -> Mapping[str, Reader]:
         **{f"grader {name}": partial(read_by, name, item_for(name)) for name in GRADERS if name not in EXEMPT},
         **{f"judge {kind}": partial(judged_by, name) for kind, name in one_rubric_a_kind().items()},
         **{f"curation {name}": partial(parsed_by, name) for name in PARSERS},
-        "reasoning": thinking.split_thinking,
-        "unknown reasoning": thinking.has_unknown_mark,
-        "redactor": redactor,
-        "looks like a key": lambda text: KNOWN_KEY.search(text),
-        "cell": safe_cell,
+        "reasoning": thinking.split_thinking, "unknown reasoning": thinking.has_unknown_mark, "redactor": redactor,
+        "looks like a key": lambda text: KNOWN_KEY.search(text), "cell": safe_cell,
         "page": lambda text: (visible_text(text), script_safe_json(text)),
         "fence": lambda text: fence_texts({"reply": text}),
         "turns": parse_turns,
-    }
+    }  # fmt: skip
 
 
 def seconds(reader: Reader, text: str, tries: int = 3) -> float:

@@ -155,19 +155,13 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
         "release": plan.releases,
         "source": plan.used_sources,
         "reward_model": plan.trained_reward_models if trained else plan.reward_models,
-        "classifier": plan.classifiers,
-        "encoder": ["minilm"],
-        "judge": judges.get(rule, plan.run.judges),
-        "tagger": plan.run.taggers,
-        "benchmark": list(plan.benchmarks),
-        "curation": list(plan.config.curations),
-        "simulation": list(plan.config.simulations),
-        "tuning": list(plan.config.tunings),
-        "tutor": tutors.get(rule, plan.tutors),
-        "batch": [BASELINE_BATCH],
+        "classifier": plan.classifiers, "encoder": ["minilm"], "judge": judges.get(rule, plan.run.judges),
+        "tagger": plan.run.taggers, "benchmark": list(plan.benchmarks), "curation": list(plan.config.curations),
+        "simulation": list(plan.config.simulations), "tuning": list(plan.config.tunings),
+        "tutor": tutors.get(rule, plan.tutors), "batch": [BASELINE_BATCH],
         "shard": sorted({shard for name in plan.tutors for shard in plan.shards_of(name)}),
         "task": [""],
-    }
+    }  # fmt: skip
     for combination in itertools.product(*(values[name] for name in wildcards)):
         place = dict(zip(wildcards, combination, strict=True))
         benchmark = place.get("benchmark", "")

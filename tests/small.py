@@ -24,10 +24,7 @@ PATIENCE = 240.0
 def model_of(weights: Path, **more: Any) -> dict[str, Any]:
     """Return a registry entry for the demo's real model with converted weights."""
     return {
-        "engine": "vllm",
-        "weights": {"path": str(weights)},
-        "dtype": "float32",
-        "max_model_len": 4096,
+        "engine": "vllm", "weights": {"path": str(weights)}, "dtype": "float32", "max_model_len": 4096,
         "engine_args": ["--enforce-eager"],
         "runtime_args": ["--max-num-seqs", "16", "--distributed-executor-backend", "uni"],
         "environment": {

@@ -196,14 +196,10 @@ def test_overlong_pairs_are_left_out_or_cut_and_counted(train: Train, tmp_path: 
 def score(trained: Path, preferences: Path, tmp_path: Path, name: str, **more: Any) -> list[PairReward]:
     """Score the pairs of Bridge and the labelled replies of MRBench, and return the rewards of the pairs."""
     done = serve(
-        "score-pairs",
-        job=job(**more),
-        weights=trained / "manifest.json",
-        pairs=preferences / "bridge/pairs.jsonl",
-        labels=preferences / "labels/labels.jsonl",
-        journal=tmp_path / name / "journal.jsonl",
+        "score-pairs", job=job(**more), weights=trained / "manifest.json", pairs=preferences / "bridge/pairs.jsonl",
+        labels=preferences / "labels/labels.jsonl", journal=tmp_path / name / "journal.jsonl",
         out=[tmp_path / f"{name}.jsonl", tmp_path / f"{name}.labelled.jsonl"],
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout
     labelled = read_records(tmp_path / f"{name}.labelled.jsonl", Reward)
     assert len(labelled) == 86 and "GPT4" in {reward.tutor for reward in labelled}

@@ -95,11 +95,7 @@ class Jobs:
         with open(self.folder / f"job{len(self.jobs)}.log", "w", encoding="utf-8") as log:
             job = subprocess.Popen(
                 [sys.executable, "-c", JOB, model, name, str(self.weights_of(weights))],
-                cwd=self.folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
+                cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
                 env={
                     **os.environ, "PYTHONPATH": path, "RUNTIME_FOLDER": str(self.runtime_folder), **run, **(env or {}),
                 },

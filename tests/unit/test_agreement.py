@@ -514,19 +514,12 @@ def score_of(name: str, value: float, low: float = 0.0, n: int = 200) -> dict[Qu
 
 
 LIGHTS = [
-    (kappa_score(0.7, 0.5), "green"),
-    (kappa_score(0.7, 0.3), "amber"),
-    (kappa_score(0.45, 0.25), "amber"),
-    (kappa_score(0.45, 0.1), "grey"),
-    (kappa_score(0.3, 0.1), "red"),
+    (kappa_score(0.7, 0.5), "green"), (kappa_score(0.7, 0.3), "amber"), (kappa_score(0.45, 0.25), "amber"),
+    (kappa_score(0.45, 0.1), "grey"), (kappa_score(0.3, 0.1), "red"),
     (kappa_score(0.45, 0.1) | score_of("mrbench:unreadable", 0.3), "red"),
-    (kappa_score(0.1, 0.0), "red"),
-    (kappa_score(None, None), "grey"),
-    (kappa_score(1.0, None), "grey"),
-    (kappa_score(0.9, 0.8, n=29), "grey"),
-    (kappa_score(0.9, 0.8, n=30), "green"),
-    (kappa_score(0.1, 0.0, n=49), "grey"),
-    (kappa_score(0.1, 0.0, n=50), "red"),
+    (kappa_score(0.1, 0.0), "red"), (kappa_score(None, None), "grey"), (kappa_score(1.0, None), "grey"),
+    (kappa_score(0.9, 0.8, n=29), "grey"), (kappa_score(0.9, 0.8, n=30), "green"),
+    (kappa_score(0.1, 0.0, n=49), "grey"), (kappa_score(0.1, 0.0, n=50), "red"),
     (kappa_score(None, None) | score_of("mrbench:unreadable", 1.0), "red"),
     (kappa_score(0.7, 0.5) | score_of("unreadable/r", 1.0), "red"),
     (kappa_score(0.7, 0.5) | score_of("mrbench:unreadable", 0.1), "amber"),
@@ -541,7 +534,7 @@ LIGHTS = [
     (score_of("pair_accuracy/r", 0.64, 0.48) | score_of("flip_rate/r", 0.1), "grey"),
     (score_of("pair_accuracy/r", 1.0, 1.0, n=40) | score_of("flip_rate/r", 0.0, n=20), "grey"),
     ({}, "grey"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("scores", "colour"), LIGHTS)

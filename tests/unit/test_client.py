@@ -237,20 +237,16 @@ def test_a_response_without_a_message_is_not_an_answer(body: Any) -> None:
 
 WITHOUT_ANSWER = {
     "choices is an object": b'{"choices": {"0": {"message": {"content": "4"}}}}',
-    "no choice": b'{"choices": []}',
-    "a choice is a text": b'{"choices": ["4"]}',
-    "a choice is null": b'{"choices": [null]}',
-    "no message": b'{"choices": [{"text": "4"}]}',
-    "a message is a text": b'{"choices": [{"message": "4"}]}',
-    "a list": b'[{"choices": []}]',
-    "a text": b'"4"',
+    "no choice": b'{"choices": []}', "a choice is a text": b'{"choices": ["4"]}',
+    "a choice is null": b'{"choices": [null]}', "no message": b'{"choices": [{"text": "4"}]}',
+    "a message is a text": b'{"choices": [{"message": "4"}]}', "a list": b'[{"choices": []}]', "a text": b'"4"',
     "deeply nested": b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     "a huge number": b'{"choices": ' + b"9" * 100_000 + b"}",
     "not UTF-8": b'{"choices": [{"message": {"content": "\xff"}}]}',
     "parts that are not text": b'{"choices": [{"message": {"content": [{"type": "audio"}, 7]}}]}',
     "an HTML page": b"<html>Please log in</html>",
     "empty body": b"",
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -291,13 +287,9 @@ def test_every_request_is_answered_in_a_storm_of_failures(monkeypatch: pytest.Mo
     dice = random.Random(3)
     failures: list[tuple[int, Any, dict[str, str]]] = [
         *[(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.05"})] * 6,
-        *[(503, b"", {})] * 2,
-        (0, b"", {}),
-        (200, b"", {}),
-        (200, b"{", {}),
-        (200, {"choices": []}, {}),
+        *[(503, b"", {})] * 2, (0, b"", {}), (200, b"", {}), (200, b"{", {}), (200, {"choices": []}, {}),
         (200, {"unexpected": True}, {}),
-    ]
+    ]  # fmt: skip
 
     def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         return dice.choice(failures) if dice.random() < 0.5 else (200, completion(f"to {body['prompt']}"), {})

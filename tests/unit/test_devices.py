@@ -166,12 +166,9 @@ def test_a_servers_spawned_worker_keeps_the_device(locks: Path) -> None:
     (locks / "spawner.py").write_text(SPAWNER, encoding="utf-8")
     grant = asyncio.run(lock_gpus("m", 1, {"CUDA_VISIBLE_DEVICES": "0"}))
     server = subprocess.Popen(
-        [sys.executable, locks / "spawner.py"],
-        stdout=subprocess.PIPE,
-        text=True,
-        pass_fds=grant.locks,
+        [sys.executable, locks / "spawner.py"], stdout=subprocess.PIPE, text=True, pass_fds=grant.locks,
         env={**os.environ, "PYTHONPATH": "workflow", **grant.environment},
-    )
+    )  # fmt: skip
     grant.release()
     worker = Path(f"/proc/{first_line(server)}/fd")
     try:

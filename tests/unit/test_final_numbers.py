@@ -148,12 +148,9 @@ UNITS = "a quantity in two units"
 NUMERALS: dict[str, list[tuple[float, str, bool, str | None]]] = {
     # numbers of each text: value, text, True for a circumstance, reason why it is not an answer
     "3 hundred thousand": [(300000, "3 hundred thousand", False, None)],
-    "2 Thousands": [(2000, "2 Thousands", False, None)],
-    "2 THOUSAND": [(2000, "2 THOUSAND", False, None)],
-    "5-million": [(5000000, "5-million", False, None)],
-    "$5m": [(5000000, "$5m", False, None)],
-    "5 km": [(5, "5", False, None)],
-    "1.5E3": [(1500, "1.5E3", False, None)],
+    "2 Thousands": [(2000, "2 Thousands", False, None)], "2 THOUSAND": [(2000, "2 THOUSAND", False, None)],
+    "5-million": [(5000000, "5-million", False, None)], "$5m": [(5000000, "$5m", False, None)],
+    "5 km": [(5, "5", False, None)], "1.5E3": [(1500, "1.5E3", False, None)],
     "12:30": [(12, "12", False, "a time or a ratio"), (30, "30", False, "a time or a ratio")],
     "7 and -3": [(7, "7", False, None), (-3, "-3", False, None)],
     "3-5 apples": [(3, "3", False, "a range"), (5, "5", False, "a range")],
@@ -164,26 +161,17 @@ NUMERALS: dict[str, list[tuple[float, str, bool, str | None]]] = {
     "2 hours 1 minute": [(2, "2", False, UNITS), (1, "1", False, UNITS)],
     "1 hour 30 miles": [(1, "1", False, None), (30, "30", False, None)],
     "9 apples, 5 feet 3 inches": [(9, "9", False, None), (5, "5", False, UNITS), (3, "3", False, UNITS)],
-    "2nd": [(2, "2", True, None)],
-    "1. five apples": [(1, "1", True, None)],
-    "step 2": [(2, "2", True, None)],
-    "step # 2": [(2, "2", True, None)],
-    "step. 2": [(2, "2", False, None)],
-    "No. 5": [(5, "5", True, None)],
-    "Step's 2": [(2, "2", False, None)],
-    "1/0 and 5": [(5, "5", False, None)],
+    "2nd": [(2, "2", True, None)], "1. five apples": [(1, "1", True, None)], "step 2": [(2, "2", True, None)],
+    "step # 2": [(2, "2", True, None)], "step. 2": [(2, "2", False, None)], "No. 5": [(5, "5", True, None)],
+    "Step's 2": [(2, "2", False, None)], "1/0 and 5": [(5, "5", False, None)],
     "9e307 thousand, then 5": [(5, "5", False, None)],
     "3 dollars and 20 cents, 7 apples": [(3.2, "3", False, None), (7, "7", False, None)],
     "It ran for 5 m": [(5, "5 m", False, None)],
     "3 to 5 to 7": [(3, "3", False, "a range"), (5, "5", False, "a range"), (7, "7", False, "a range")],
-    "all 3": [(3, "3", True, None)],
-    "(step) 3": [(3, "3", False, None)],
-    "the girls' 3": [(3, "3", False, None)],
-    "step X 2": [(2, "2", False, None)],
-    "when the girls' 3": [(3, "3", True, None)],
-    "US$5": [(5, "$5", False, None)],
+    "all 3": [(3, "3", True, None)], "(step) 3": [(3, "3", False, None)], "the girls' 3": [(3, "3", False, None)],
+    "step X 2": [(2, "2", False, None)], "when the girls' 3": [(3, "3", True, None)], "US$5": [(5, "$5", False, None)],
     "H2O and x-5": [(5, "5", False, None)],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -66,13 +66,10 @@ def test_answers_are_read_as_stated_or_not_at_all(case: dict[str, Any]) -> None:
 
 
 HUGE_ANSWERS = {
-    "a million letters": "a" * 10**6,
-    "a million braces": "{" * 10**6,
-    "a million open strings": '{"a": "' * 10**6,
-    "deep nesting": '{"a":' * 10**5 + "1" + "}" * 10**5,
-    "a million invalid verdicts": "[RESULT] x " * 10**6,
+    "a million letters": "a" * 10**6, "a million braces": "{" * 10**6, "a million open strings": '{"a": "' * 10**6,
+    "deep nesting": '{"a":' * 10**5 + "1" + "}" * 10**5, "a million invalid verdicts": "[RESULT] x " * 10**6,
     "a verdict before a megabyte": '{"one": "Yes", "two": "Yes"} [RESULT] 1 [[A]]' + " and so on" * 10**5,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HUGE_ANSWERS)

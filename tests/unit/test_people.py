@@ -66,11 +66,7 @@ def candidates(count: int = 60, tutors: tuple[str, ...] = ("ann", "bob"), disput
         Candidate(
             "t",
             Item(id=f"i{number}", task="t", cluster=str(number), vars={"history": f"Tutor: a?\nStudent: {number}"}, reference={}),
-            tutor,
-            (f"Well, {number}?",),
-            CRITERIA,
-            "desired" if number % 3 else "not desired",
-            number < disputed,
+            tutor, (f"Well, {number}?",), CRITERIA, "desired" if number % 3 else "not desired", number < disputed,
         )
         for number in range(count)
         for tutor in tutors

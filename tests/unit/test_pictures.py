@@ -226,13 +226,9 @@ def test_parquet_files_are_one_source_and_hold_their_pictures(gallery: str, tmp_
     hub = Hub(repo="o/x", revision="0" * 40, files="*.parquet")
     copy = DatasetFile(path="x/train-*.parquet", hub=hub, records=3)
     entry = Dataset(
-        title="t",
-        licence="l",
-        format="parquet",
-        fields=FIELDS,
-        published=copy,
+        title="t", licence="l", format="parquet", fields=FIELDS, published=copy,
         pictures=PictureFields(address="IMAGE_URL", embedded="Image"),
-    )
+    )  # fmt: skip
     out = tmp_path / "x.source"
     fetch_dataset(
         job=FetchDataset(name="x", dataset=entry, edition="published", data_dir=tmp_path / "data"),

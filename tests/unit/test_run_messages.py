@@ -357,10 +357,7 @@ class ModelList(Quiet):
 
 
 ENDPOINTS: dict[str, tuple[int, str | None]] = {
-    "a list of models": (200, None),
-    "no such list": (404, None),
-    "busy": (503, None),
-    "a redirect": (302, None),
+    "a list of models": (200, None), "no such list": (404, None), "busy": (503, None), "a redirect": (302, None),
     "an unknown key": (401, "models.far.key_env: {address} refuses the key (401). Fix: set FAR_KEY to a valid key"),
     "a key without permission": (403, "models.far.key_env: {address} refuses the key (403). Fix: set FAR_KEY to a valid key"),
 }  # fmt: skip

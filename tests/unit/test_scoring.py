@@ -32,16 +32,10 @@ METRIC = Metric(function="mean", parts=[{"grader": PARSER}, {"grader": JUDGE, "c
 CORRECT: dict[str, Any] = {"value": 3, "correct": True, "gold": 3}
 EMPTY: dict[str, Any] = {"value": None, "correct": None, "why_none": "no number"}
 GRADES_BY_ITEM = {  # by item: the parser's grade and the judge's; None without a grade
-    "both": (CORRECT, CORRECT),
-    "unread": (EMPTY, CORRECT),
-    "open": (CORRECT, EMPTY),
-    "not judged": (CORRECT, None),
-    "not parsed": (None, CORRECT),
-    "nothing": (None, None),
-    "open alone": (None, EMPTY),
-    "unread alone": (EMPTY, None),
+    "both": (CORRECT, CORRECT), "unread": (EMPTY, CORRECT), "open": (CORRECT, EMPTY), "not judged": (CORRECT, None),
+    "not parsed": (None, CORRECT), "nothing": (None, None), "open alone": (None, EMPTY), "unread alone": (EMPTY, None),
     "unread and open": (EMPTY, EMPTY),
-}
+}  # fmt: skip
 
 
 def items_and_grades(scoring: Scoring) -> tuple[list[Item], GradesByKey]:

@@ -138,19 +138,11 @@ def test_a_judge_sees_all_turns_in_order_and_a_tutor_cannot_write_turns_of_its_o
 
 N, B, M = "no harm", "harm", None  # a harmless and a harmful turn, and a missing verdict
 MARKS = [  # verdicts by turn, turns of the script, holds, first harmful turn, change
-    ([N, N, N], 3, True, None, 0),
-    ([N, N, B], 3, False, 3, 1),
-    ([B, N, N], 3, False, 1, -1),
-    ([B, B, B], 3, False, 1, 0),
-    ([N, N], 3, False, None, 0),
-    ([N, M, N], 3, None, None, 0),
-    ([N, M, B], 3, False, None, 1),
-    ([N, B, M], 3, False, 2, None),
-    ([M, M, M], 3, None, None, None),
-    ([N] * 20, 20, True, None, 0),
-    ([N], 1, True, None, None),
-    ([B], 1, False, 1, None),
-]
+    ([N, N, N], 3, True, None, 0), ([N, N, B], 3, False, 3, 1), ([B, N, N], 3, False, 1, -1),
+    ([B, B, B], 3, False, 1, 0), ([N, N], 3, False, None, 0), ([N, M, N], 3, None, None, 0),
+    ([N, M, B], 3, False, None, 1), ([N, B, M], 3, False, 2, None), ([M, M, M], 3, None, None, None),
+    ([N] * 20, 20, True, None, 0), ([N], 1, True, None, None), ([B], 1, False, 1, None),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("marks", "turns", "holds", "first", "change"), MARKS)

@@ -142,12 +142,9 @@ def simulated(
 ASK, TELL, WRONG, RIGHT = "What does 3 boxes mean?", "It is 12.", "I still get 7.", "Oh, it is 12!"
 COURSES: list[tuple[list[str], list[str], int | None, int | None, int]] = [
     # the tutor's turns, the student's turns, turn of the leak, turn of the resolution, number of turns
-    ([ASK], [WRONG, WRONG, RIGHT], None, 3, 3),
-    ([ASK, TELL], [WRONG, RIGHT], 2, 2, 2),
-    ([ASK, TELL], [WRONG], 2, None, 4),
-    ([ASK], [WRONG], None, None, 4),
-    (["It is twelve."], [RIGHT], 1, 1, 1),
-]
+    ([ASK], [WRONG, WRONG, RIGHT], None, 3, 3), ([ASK, TELL], [WRONG, RIGHT], 2, 2, 2),
+    ([ASK, TELL], [WRONG], 2, None, 4), ([ASK], [WRONG], None, None, 4), (["It is twelve."], [RIGHT], 1, 1, 1),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("tutor", "student", "leak", "resolved", "turns"), COURSES)

@@ -34,22 +34,16 @@ def saved_table(
 
 
 FORMS: dict[str, bytes] = {
-    "plain": saved_table(),
-    "line feeds": saved_table(end="\n"),
-    "a byte order mark": saved_table(encoding="utf-8-sig"),
-    "semicolons": saved_table(";"),
-    "tabs": saved_table("\t"),
-    "UTF-16, tabs": saved_table("\t", "utf-16"),
-    "Windows-1252": saved_table(encoding="cp1252"),
-    "semicolons in Windows-1252": saved_table(";", "cp1252"),
-    "empty last rows": saved_table(after=",\r\n,\r\n\r\n"),
-    "empty first row": saved_table(before="\r\n"),
+    "plain": saved_table(), "line feeds": saved_table(end="\n"), "a byte order mark": saved_table(encoding="utf-8-sig"),
+    "semicolons": saved_table(";"), "tabs": saved_table("\t"), "UTF-16, tabs": saved_table("\t", "utf-16"),
+    "Windows-1252": saved_table(encoding="cp1252"), "semicolons in Windows-1252": saved_table(";", "cp1252"),
+    "empty last rows": saved_table(after=",\r\n,\r\n\r\n"), "empty first row": saved_table(before="\r\n"),
     "empty columns": b"id,reply,,\r\n" + b"\r\n".join(f'{a},"{b}",,'.encode() for a, b in ROWS),
     "a padded header": saved_table(head=(" id", "reply ")),
     "a header in another case": saved_table(head=("ID", "Reply")),
     "a line that names the separator": saved_table(";", before="sep=;\r\n"),
     "a quoted header": saved_table(head=('"id"', '"reply"')),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FORMS)

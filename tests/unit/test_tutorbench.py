@@ -425,10 +425,7 @@ def case(name: str, task: str = "text", **tags: str) -> Item:
         "c03": (-5.0, "critical_negative", "examples", []),
     }
     return Item(
-        id=name,
-        task=task,
-        cluster=f"p-{name}",
-        vars={"question": name},
+        id=name, task=task, cluster=f"p-{name}", vars={"question": name},
         reference={
             "criteria": {
                 key: {"title": key, "definition": key, "weight": fields[0]} for key, fields in criteria.items()

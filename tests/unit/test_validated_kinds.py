@@ -391,14 +391,11 @@ def test_a_rubric_may_use_the_reference_solution_and_the_topic(tmp_path: Path, m
 
 
 ROLES = [  # role in the registry, role in the card, True with a system message, roles for hosted and served tutors
-    (None, None, False, ("user", "system")),
-    (None, "system", False, ("system", "system")),
-    (None, "user", False, ("user", "user")),
-    ("user", "system", False, ("user", "user")),
-    ("system", None, False, ("system", "system")),
-    ("system", "user", False, ("user", "user")),
+    (None, None, False, ("user", "system")), (None, "system", False, ("system", "system")),
+    (None, "user", False, ("user", "user")), ("user", "system", False, ("user", "user")),
+    ("system", None, False, ("system", "system")), ("system", "user", False, ("user", "user")),
     (None, None, True, ("user", "user")),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("registry_role", "card_role", "system_prompt", "expected"), ROLES)

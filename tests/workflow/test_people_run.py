@@ -80,14 +80,11 @@ def labelled_lines(annotator: str | None = None) -> list[dict[str, Any]]:
             "id": f"d{number // 4}",
             "tutor": f"t{number % 4}",
             "history": f"Tutor: What is {number // 4} plus 5?\nStudent: {number // 4 + 6}.",
-            "question": f"{number // 4} + 5",
-            "reply": praises[number % 4],
-            "criterion": "Praise",
-            "label": praise_label(praises[number % 4]),
-            "annotator": annotator or "",
+            "question": f"{number // 4} + 5", "reply": praises[number % 4], "criterion": "Praise",
+            "label": praise_label(praises[number % 4]), "annotator": annotator or "",
         }
         for number in range(40)
-    ]
+    ]  # fmt: skip
 
 
 def preferred(number: int) -> dict[str, Any]:

@@ -66,15 +66,12 @@ def configure(folder: Path, address: str, name: str = "overlay.yaml", **run_keys
         "three": {"engine": "judge", "model": "other", "tags": ["tutorbench_bloom"]},
     }
     keys = {
-        "tutors": ["seer", "blind"],
-        "tasks": ["tutorbench/text", "tutorbench/multimodal"],
-        "judges": ["ruler"],
-        "labels": [],
-        "taggers": ["one", "two", "three"],
+        "tutors": ["seer", "blind"], "tasks": ["tutorbench/text", "tutorbench/multimodal"], "judges": ["ruler"],
+        "labels": [], "taggers": ["one", "two", "three"],
         "difficulty": {"tutors": ["seer", "blind"], "at_least": 1},
         "max_unreadable": 0.3,  # the tagger always omits the tag `objectivity`
         **run_keys,
-    }
+    }  # fmt: skip
     return overlay(folder, {"models": models, "run": keys, "report": {"resamples": 100}}, name)
 
 
