@@ -525,15 +525,12 @@ def test_a_batch_costs_its_share_of_the_price() -> None:
         assert known is not None and known.batch == share
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "https://api.anthropic.com/v1",
-        "https://openrouter.ai/api/v1",
-        "https://api.together.xyz/v1",
-        "https://api.mistral.ai/v1",
-    ],
-)
+@pytest.mark.parametrize("address", [
+    "https://api.anthropic.com/v1",
+    "https://openrouter.ai/api/v1",
+    "https://api.together.xyz/v1",
+    "https://api.mistral.ai/v1",
+])  # fmt: skip
 def test_a_batch_api_of_another_form_is_refused_before_anything_is_sent(address: str) -> None:
     entry = {"engine": "hosted", "model": "m", "base_url": address, "batch": True}
     problem = r"the batch API of .* does not have OpenAI's form \(https://.*\): remove batch"
@@ -1135,16 +1132,13 @@ KEY_FIX = "set the environment variable that key_env names to a key that may use
 
 
 @pytest.mark.parametrize("call", ["content", "batches/"])
-@pytest.mark.parametrize(
-    ("status", "fix"),
-    [
-        (401, KEY_FIX),
-        (403, KEY_FIX),
-        (402, "settle this with the provider, and run again: the batch is kept"),
-        (400, "delete {record} to send its requests again"),
-        (422, "delete {record} to send its requests again"),
-    ],
-)
+@pytest.mark.parametrize(("status", "fix"), [
+    (401, KEY_FIX),
+    (403, KEY_FIX),
+    (402, "settle this with the provider, and run again: the batch is kept"),
+    (400, "delete {record} to send its requests again"),
+    (422, "delete {record} to send its requests again"),
+])  # fmt: skip
 def test_a_refused_call_about_a_batch_names_its_own_fix(call: str, status: int, fix: str, server: Served) -> None:
     folder = BatchFolder(server.folder / "j.batches")
     get = server.get
@@ -1175,14 +1169,11 @@ def test_a_batch_of_a_former_entry_is_named_by_that_entry(server: Served, tmp_pa
         asyncio.run(ask_all(client_of(server.address, folder, asker="judge", live=True), "a"))
 
 
-@pytest.mark.parametrize(
-    ("statuses", "expected"),
-    [
-        (["pending", "pending", "processed"], None),
-        (["pending", "error"], r"models\.m\.batch: .*/files: the file of requests is refused \(line 3 is no JSON\)"),
-        (["pending"] * 9, r"/v1/files still processes the file of requests"),
-    ],
-)
+@pytest.mark.parametrize(("statuses", "expected"), [
+    (["pending", "pending", "processed"], None),
+    (["pending", "error"], r"models\.m\.batch: .*/files: the file of requests is refused \(line 3 is no JSON\)"),
+    (["pending"] * 9, r"/v1/files still processes the file of requests"),
+])  # fmt: skip
 def test_a_file_is_processed_before_its_batch_is_submitted(
     statuses: list[str], expected: str | None, server: Served
 ) -> None:
@@ -1213,16 +1204,13 @@ def test_a_file_is_processed_before_its_batch_is_submitted(
         assert list(folder.path.iterdir()) == [], "the next job uploads the requests again"
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "settled"),
-    [
-        (200, echo({"model": "m", "messages": [{"content": "a"}]})[1], True),
-        (200, {"choices": []}, False),
-        (400, {"error": {"code": "content_filter", "message": "flagged"}}, True),
-        (402, {"error": {"message": "add credit"}}, False),
-        (500, {"error": {"message": "down"}}, False),
-    ],
-)
+@pytest.mark.parametrize(("status", "body", "settled"), [
+    (200, echo({"model": "m", "messages": [{"content": "a"}]})[1], True),
+    (200, {"choices": []}, False),
+    (400, {"error": {"code": "content_filter", "message": "flagged"}}, True),
+    (402, {"error": {"message": "add credit"}}, False),
+    (500, {"error": {"message": "down"}}, False),
+])  # fmt: skip
 def test_a_dry_run_counts_what_the_next_job_sends_again(status: int, body: Any, settled: bool, server: Served) -> None:
     folder = BatchFolder(server.folder / "j.batches")
     server.edit = lambda batch, out, bad: ([output_line(server.lines_of(batch)[0]["custom_id"], status, body)], [])

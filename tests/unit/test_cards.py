@@ -99,20 +99,16 @@ def card_with(tmp_path: Path, change: dict | None = None, **files: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"stops": ["x"]}, r"stops: is not a known key\. Fix: did you mean 'stop'"),
-        ({"endpoint": "chats"}, "endpoint: input should be 'chat' or 'completions'"),
-        ({"turns": []}, "turns: list should have at least 1 item"),
-        ({"turns": ["nothing.jinja"]}, "found no file nothing.jinja beside the card"),
-        ({"turns": ["../../../../etc/passwd"]}, "found no file"),
-        ({"task": "other"}, "expected benchmark/task mathtutorbench/problem_solving, found mathtutorbench/other"),
-        ({"metrics": {"accuracy": {}}}, "expected one metric with headline: true, found 0"),
-        ({"turns": ["problem_solving.jinja"] * 2}, "several turns or a system message require the chat endpoint"),
-    ],
-    ids=lambda value: str(next(iter(value))) if isinstance(value, dict) else "",
-)
+@pytest.mark.parametrize(("change", "expected"), [
+    ({"stops": ["x"]}, r"stops: is not a known key\. Fix: did you mean 'stop'"),
+    ({"endpoint": "chats"}, "endpoint: input should be 'chat' or 'completions'"),
+    ({"turns": []}, "turns: list should have at least 1 item"),
+    ({"turns": ["nothing.jinja"]}, "found no file nothing.jinja beside the card"),
+    ({"turns": ["../../../../etc/passwd"]}, "found no file"),
+    ({"task": "other"}, "expected benchmark/task mathtutorbench/problem_solving, found mathtutorbench/other"),
+    ({"metrics": {"accuracy": {}}}, "expected one metric with headline: true, found 0"),
+    ({"turns": ["problem_solving.jinja"] * 2}, "several turns or a system message require the chat endpoint"),
+], ids=lambda value: str(next(iter(value))) if isinstance(value, dict) else "")  # fmt: skip
 def test_a_broken_card_is_refused_by_file_and_key(change: dict, expected: str, tmp_path: Path) -> None:
     path = card_with(tmp_path, change)
     with pytest.raises(UserError, match=expected.replace("(", r"\(")) as refusal:

@@ -34,18 +34,15 @@ def roles_of(record: dict[str, Any]) -> list[str]:
     return [message["role"] for message in messages]
 
 
-@pytest.mark.parametrize(
-    ("record", "roles"),
-    [
-        (ULTRACHAT, ["user", "assistant", "user", "assistant"]),
-        (WILDCHAT, ["user", "assistant", "user", "assistant"]),
-        (MATHCHAT, ["user", "assistant"]),
-        (TUTORCHAT, ["system", "user", "assistant"]),
-        ({**TUTORCHAT, "mode": "closedbook", "conversation": ["Hi, what is it?", "No idea", "A sum."]}, ["assistant", "user", "assistant"]),
-        ({**TUTORCHAT, "mode": "singleturn", "conversation": ["Chapter", "### STUDENT: What is it?\nTEACHER: A sum.\nTwo lines"]}, ["user", "assistant"]),
-        ({**TUTORCHAT, "mode": "singleturn", "conversation": ["QUESTION: 2+2?\nANSWER: 4"]}, ["user", "assistant"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("record", "roles"), [
+    (ULTRACHAT, ["user", "assistant", "user", "assistant"]),
+    (WILDCHAT, ["user", "assistant", "user", "assistant"]),
+    (MATHCHAT, ["user", "assistant"]),
+    (TUTORCHAT, ["system", "user", "assistant"]),
+    ({**TUTORCHAT, "mode": "closedbook", "conversation": ["Hi, what is it?", "No idea", "A sum."]}, ["assistant", "user", "assistant"]),
+    ({**TUTORCHAT, "mode": "singleturn", "conversation": ["Chapter", "### STUDENT: What is it?\nTEACHER: A sum.\nTwo lines"]}, ["user", "assistant"]),
+    ({**TUTORCHAT, "mode": "singleturn", "conversation": ["QUESTION: 2+2?\nANSWER: 4"]}, ["user", "assistant"]),
+])  # fmt: skip
 def test_each_schema_becomes_a_chat(record: dict[str, Any], roles: list[str]) -> None:
     assert roles_of(record) == roles
 
@@ -54,19 +51,16 @@ def test_personal_data_of_wildchat_is_left_behind() -> None:
     assert not any(word in json.dumps(chat_of(WILDCHAT)) for word in ("hashed_ip", "user-agent", "header"))
 
 
-@pytest.mark.parametrize(
-    ("record", "reason"),
-    [
-        ({**WILDCHAT, "turn": 1}, "a single exchange"),
-        ({**WILDCHAT, "conversation": [{"content": "", "role": "user"}, {"content": "Hello", "role": "assistant"}]}, "an empty message"),
-        ({**WILDCHAT, "conversation": [{"content": None, "role": "user"}]}, "an empty message"),
-        ({"conversations": [{"from": "observation", "value": "x"}]}, "unknown speaker"),
-        ({"conversations": [{"from": "human", "value": None}]}, "unknown speaker"),
-        ({**TUTORCHAT, "mode": "other"}, "unknown mode 'other'"),
-        ({**TUTORCHAT, "mode": "singleturn", "conversation": ["no speakers here"]}, "not a question and its answer"),
-        ({**TUTORCHAT, "mode": "singleturn", "conversation": ["STUDENT: a\nSTUDENT: b"]}, "not a question and its answer"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("record", "reason"), [
+    ({**WILDCHAT, "turn": 1}, "a single exchange"),
+    ({**WILDCHAT, "conversation": [{"content": "", "role": "user"}, {"content": "Hello", "role": "assistant"}]}, "an empty message"),
+    ({**WILDCHAT, "conversation": [{"content": None, "role": "user"}]}, "an empty message"),
+    ({"conversations": [{"from": "observation", "value": "x"}]}, "unknown speaker"),
+    ({"conversations": [{"from": "human", "value": None}]}, "unknown speaker"),
+    ({**TUTORCHAT, "mode": "other"}, "unknown mode 'other'"),
+    ({**TUTORCHAT, "mode": "singleturn", "conversation": ["no speakers here"]}, "not a question and its answer"),
+    ({**TUTORCHAT, "mode": "singleturn", "conversation": ["STUDENT: a\nSTUDENT: b"]}, "not a question and its answer"),
+])  # fmt: skip
 def test_a_conversation_that_is_no_example_says_why(record: dict[str, Any], reason: str) -> None:
     with pytest.raises(UnsuitableChatError, match=reason):
         chat_of(record)

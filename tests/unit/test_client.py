@@ -517,13 +517,10 @@ def certificate_for(folder: Path, name: str, *options: str) -> Path:
     return folder / "both.pem"
 
 
-@pytest.mark.parametrize(
-    ("case", "name", "trusted", "message"),
-    [
-        ("self-signed", "IP:127.0.0.1", False, r"cannot open an encrypted connection to .*: .*self.signed.*Fix: export SSL_CERT_FILE=FILE with the certificate"),
-        ("another host", "DNS:elsewhere.example", True, "cannot open an encrypted connection to .*: .*Fix: set base_url to the host name"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("case", "name", "trusted", "message"), [
+    ("self-signed", "IP:127.0.0.1", False, r"cannot open an encrypted connection to .*: .*self.signed.*Fix: export SSL_CERT_FILE=FILE with the certificate"),
+    ("another host", "DNS:elsewhere.example", True, "cannot open an encrypted connection to .*: .*Fix: set base_url to the host name"),
+])  # fmt: skip
 def test_an_invalid_certificate_ends_the_job_at_once(
     case: str, name: str, trusted: bool, message: str, key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -574,16 +571,13 @@ def test_an_https_address_of_a_server_without_tls_is_reported(key: None, tmp_pat
     assert error.value.fix.startswith("write http:// in base_url")
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "quote"),
-    [
-        (200, b'{"detail": "model is warming up"}', 'MalformedAnswer (no choices): {"detail": "model is warming up"}'),
-        (200, b"<html><body>Sign in to continue</body></html>", "MalformedAnswer (no JSON (JSONDecodeError)): Sign in to continue"),
-        (502, b"<html><head><style>p{}</style></head><h1>502 Bad Gateway</h1>nginx</html>", "502 502 Bad Gateway nginx"),
-        (503, b"upstream connect error", "503 upstream connect error"),
-        (500, b"", "500 on try"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("status", "body", "quote"), [
+    (200, b'{"detail": "model is warming up"}', 'MalformedAnswer (no choices): {"detail": "model is warming up"}'),
+    (200, b"<html><body>Sign in to continue</body></html>", "MalformedAnswer (no JSON (JSONDecodeError)): Sign in to continue"),
+    (502, b"<html><head><style>p{}</style></head><h1>502 Bad Gateway</h1>nginx</html>", "502 502 Bad Gateway nginx"),
+    (503, b"upstream connect error", "503 upstream connect error"),
+    (500, b"", "500 on try"),
+])  # fmt: skip
 def test_the_error_of_an_unanswered_request_quotes_the_server(
     status: int, body: bytes, quote: str, key: None, tmp_path: Path
 ) -> None:

@@ -58,17 +58,14 @@ def test_partitions() -> None:
     assert parse_partitions("") == {}
 
 
-@pytest.mark.parametrize(
-    "job",
-    [
-        JobResources("m", 8, 99999, None),
-        JobResources("m", 4, 480, "gpu"),
-        JobResources("m", 3, 99999, "mixed"),
-        JobResources("m", 4, 600, "gpu,mixed"),
-        JobResources("m", 1, 60, "gpu,hidden"),
-        JobResources("m", 0, 60, "2024"),
-    ],
-)
+@pytest.mark.parametrize("job", [
+    JobResources("m", 8, 99999, None),
+    JobResources("m", 4, 480, "gpu"),
+    JobResources("m", 3, 99999, "mixed"),
+    JobResources("m", 4, 600, "gpu,mixed"),
+    JobResources("m", 1, 60, "gpu,hidden"),
+    JobResources("m", 0, 60, "2024"),
+])  # fmt: skip
 def test_jobs_that_fit_a_partition_are_accepted(job: JobResources) -> None:
     check_job(job, parse_partitions(PARTITION_LISTING))
 
@@ -92,23 +89,20 @@ def test_sizes_of_nodes_are_kept_apart() -> None:
     assert gpu.models == ["a100", "a100_3g.20gb", "h100"]
 
 
-@pytest.mark.parametrize(
-    ("job", "expected"),
-    [
-        (JobResources("m", 4, 60, "gpu", cpus=64, mem_mb=257_000, gpu_model="a100"), None),
-        (JobResources("m", 8, 60, "gpu", cpus=64, mem_mb=512_000), None),
-        (JobResources("m", 0, 60, "gpu", cpus=128, mem_mb=2_000_000), None),
-        (JobResources("m", 1, 60, "gpu,closed"), None),
-        (JobResources("m", 8, 60, "gpu", gpu_model="a100"), "at most 4, the number of a100 GPUs on a node of partition gpu"),
-        (JobResources("m", 1, 60, "gpu", gpu_model="v100"), "at most 0, the number of v100 GPUs on a node of partition gpu"),
-        (
-            JobResources("m", 4, 60, "gpu", cpus=8, mem_mb=512_000, gpu_model="a100"),
-            r"expected a node of partition gpu \(2 a100, 4 a100_3g.20gb, 128 cores, 2000000 MB; 4 a100, .*\) to fit the job, "
-            "found 4 GPU.s., 8 cores and 512000 MB",
-        ),
-        (JobResources("m", 1, 60, "closed"), r"partition closed refuses jobs \(state: drain\)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("job", "expected"), [
+    (JobResources("m", 4, 60, "gpu", cpus=64, mem_mb=257_000, gpu_model="a100"), None),
+    (JobResources("m", 8, 60, "gpu", cpus=64, mem_mb=512_000), None),
+    (JobResources("m", 0, 60, "gpu", cpus=128, mem_mb=2_000_000), None),
+    (JobResources("m", 1, 60, "gpu,closed"), None),
+    (JobResources("m", 8, 60, "gpu", gpu_model="a100"), "at most 4, the number of a100 GPUs on a node of partition gpu"),
+    (JobResources("m", 1, 60, "gpu", gpu_model="v100"), "at most 0, the number of v100 GPUs on a node of partition gpu"),
+    (
+        JobResources("m", 4, 60, "gpu", cpus=8, mem_mb=512_000, gpu_model="a100"),
+        r"expected a node of partition gpu \(2 a100, 4 a100_3g.20gb, 128 cores, 2000000 MB; 4 a100, .*\) to fit the job, "
+        "found 4 GPU.s., 8 cores and 512000 MB",
+    ),
+    (JobResources("m", 1, 60, "closed"), r"partition closed refuses jobs \(state: drain\)"),
+])  # fmt: skip
 def test_one_node_has_to_have_all_that_a_job_needs(job: JobResources, expected: str | None) -> None:
     if expected is None:
         check_job(job, parse_partitions(SIZES))
@@ -149,20 +143,17 @@ def test_jobs_that_fit_no_partition_are_refused(job: JobResources, expected: str
 CONFIG = "AccountingStorageType   = {}\nMinJobAge               = {} sec\nAccountingStorageTRES   = cpu\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "storage", "age", "expected"),
-    [
-        ("sacct", "accounting_storage/none", 300, "^slurm-status-command: found sacct, but this cluster has no accounting database. Fix: pass --slurm-status-command squeue, or set it in profiles/slurm/config.yaml$"),
-        ("sacct", "(null)", 300, "has no accounting database"),
-        ("squeue", "accounting_storage/slurmdbd", 60, r"^slurm-status-command: found squeue, but this cluster deletes a job's record 60 s after its end \(MinJobAge\), before the next poll. Fix: pass --slurm-status-command sacct, or set it in profiles/slurm/config.yaml$"),
-        ("sacct", "accounting_storage/slurmdbd", 2, None),
-        ("squeue", "(null)", 300, None),
-        ("squeue", "(null)", LONGEST_POLL_SECONDS, None),
-        ("squeue", "(null)", LONGEST_POLL_SECONDS - 1, "deletes a job's record 199 s"),
-        (None, "(null)", 2, None),
-        ("mine", "(null)", 2, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("command", "storage", "age", "expected"), [
+    ("sacct", "accounting_storage/none", 300, "^slurm-status-command: found sacct, but this cluster has no accounting database. Fix: pass --slurm-status-command squeue, or set it in profiles/slurm/config.yaml$"),
+    ("sacct", "(null)", 300, "has no accounting database"),
+    ("squeue", "accounting_storage/slurmdbd", 60, r"^slurm-status-command: found squeue, but this cluster deletes a job's record 60 s after its end \(MinJobAge\), before the next poll. Fix: pass --slurm-status-command sacct, or set it in profiles/slurm/config.yaml$"),
+    ("sacct", "accounting_storage/slurmdbd", 2, None),
+    ("squeue", "(null)", 300, None),
+    ("squeue", "(null)", LONGEST_POLL_SECONDS, None),
+    ("squeue", "(null)", LONGEST_POLL_SECONDS - 1, "deletes a job's record 199 s"),
+    (None, "(null)", 2, None),
+    ("mine", "(null)", 2, None),
+])  # fmt: skip
 def test_a_status_command_that_would_wait_for_ever_is_refused(
     command: str | None, storage: str, age: int, expected: str | None
 ) -> None:
@@ -214,16 +205,13 @@ def test_the_status_command_is_checked_against_slurms_configuration(
     assert command == "squeue" and config.startswith("AccountingStorageType")
 
 
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({"sbatch": None}, "executor: slurm: sbatch is not on the PATH. Fix: run snakemake on the cluster's login node (try `module load slurm`), or without --profile slurm"),
-        ({"sinfo": "echo ' no  controller' >&2; echo more >&2; exit 1"}, "sinfo: no controller more. Fix: check that the controller is up (`scontrol ping`)"),
-        ({"scontrol": "exit 1"}, "scontrol: Command '('scontrol', 'show', 'config')' returned non-zero exit status 1. Fix: check that the controller is up (`scontrol ping`)"),
-        ({"scontrol": f"echo {'x' * 400} >&2; exit 1"}, f"scontrol: {'x' * 300}… Fix: check that the controller is up (`scontrol ping`)"),
-        ({"sinfo": "sleep 5"}, "sinfo: no answer within 1 s. Fix: check that the controller is up (`scontrol ping`)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "line"), [
+    ({"sbatch": None}, "executor: slurm: sbatch is not on the PATH. Fix: run snakemake on the cluster's login node (try `module load slurm`), or without --profile slurm"),
+    ({"sinfo": "echo ' no  controller' >&2; echo more >&2; exit 1"}, "sinfo: no controller more. Fix: check that the controller is up (`scontrol ping`)"),
+    ({"scontrol": "exit 1"}, "scontrol: Command '('scontrol', 'show', 'config')' returned non-zero exit status 1. Fix: check that the controller is up (`scontrol ping`)"),
+    ({"scontrol": f"echo {'x' * 400} >&2; exit 1"}, f"scontrol: {'x' * 300}… Fix: check that the controller is up (`scontrol ping`)"),
+    ({"sinfo": "sleep 5"}, "sinfo: no answer within 1 s. Fix: check that the controller is up (`scontrol ping`)"),
+])  # fmt: skip
 def test_a_slurm_that_does_not_answer_is_one_line(
     changes: dict[str, str | None], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,20 +268,17 @@ def test_a_partition_file_is_written_from_what_the_cluster_reports(
         partitions(out=tmp_path / "none.yaml")
 
 
-@pytest.mark.parametrize(
-    ("request_", "names"),
-    [
-        (ONE_GPU, ["gpu"]),
-        (ONE_GPU._replace(gpus=0), ["cpu", "gpu"]),
-        (ONE_GPU._replace(gpus=0, minutes=10), ["short", "cpu", "gpu"]),
-        (ONE_GPU._replace(gres="gpu:a100:1"), ["gpu"]),
-        (ONE_GPU._replace(gres="gpu:h100:1"), []),
-        (ONE_GPU._replace(gpus=5), []),
-        (ONE_GPU._replace(minutes=481), []),
-        (ONE_GPU._replace(mem_mb=600000), []),
-        (ONE_GPU._replace(cpus=65), []),
-    ],
-)
+@pytest.mark.parametrize(("request_", "names"), [
+    (ONE_GPU, ["gpu"]),
+    (ONE_GPU._replace(gpus=0), ["cpu", "gpu"]),
+    (ONE_GPU._replace(gpus=0, minutes=10), ["short", "cpu", "gpu"]),
+    (ONE_GPU._replace(gres="gpu:a100:1"), ["gpu"]),
+    (ONE_GPU._replace(gres="gpu:h100:1"), []),
+    (ONE_GPU._replace(gpus=5), []),
+    (ONE_GPU._replace(minutes=481), []),
+    (ONE_GPU._replace(mem_mb=600000), []),
+    (ONE_GPU._replace(cpus=65), []),
+])  # fmt: skip
 def test_the_executor_chooses_by_the_request(request_: JobRequest, names: list[str], tmp_path: Path) -> None:
     assert fitting_partitions(site_file(tmp_path), request_) == names
 
@@ -334,27 +319,24 @@ def test_a_partition_file_is_compared_with_the_cluster(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("partitions: {gpu: {max_gpus: 1}}", r"partitions\.gpu\.max_gpus: is not a known key; did you mean 'max_gpu'\?"),
-        ("partitions: {gpu: }", r"partitions\.gpu: expected limits, such as .*, found None"),
-        ("partitions: {gpu: {max_gpu: '8'}}", r"partitions\.gpu\.max_gpu: expected a whole number, found '8'"),
-        ("partitions: {gpu: {max_gpu: 8.5}}", r"expected a whole number, found 8\.5"),
-        ("partitions: {gpu: {max_gpu: true}}", "expected a whole number, found True"),
-        ("partitions: {gpu: {max_mem_mb: 1000G}}", "expected a number, found '1000G'"),
-        ("partitions: {gpu: {max_runtime: null}}", "expected minutes, or a time such as 2-00:00:00, found None"),
-        ("partitions: {gpu: {max_runtime: -5}}", "expected minutes, or a time such as 2-00:00:00, found -5"),
-        ("partitions: {gpu: {available_gpu_models: a100}}", r"expected a list of texts, such as \[a100\], found 'a100'"),
-        ("partitions: {gpu: {supports_mpi: 2}}", "expected true or false, found 2"),
-        ("partitions: []", "must be a mapping"),
-        ("partitions: {}", "expected at least one partition"),
-        ("gpu: {}", "missing 'partitions' section"),
-        ("{", "Error parsing partition file"),
-        ("partitions: {2024: {}}", "partitions.2024: expected a name as a text, found the number 2024: write '2024' in"),
-        ("partitions: {gpu: {max_runtime: soon}}", "expected minutes, or a time such as 2-00:00:00, found 'soon'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), [
+    ("partitions: {gpu: {max_gpus: 1}}", r"partitions\.gpu\.max_gpus: is not a known key; did you mean 'max_gpu'\?"),
+    ("partitions: {gpu: }", r"partitions\.gpu: expected limits, such as .*, found None"),
+    ("partitions: {gpu: {max_gpu: '8'}}", r"partitions\.gpu\.max_gpu: expected a whole number, found '8'"),
+    ("partitions: {gpu: {max_gpu: 8.5}}", r"expected a whole number, found 8\.5"),
+    ("partitions: {gpu: {max_gpu: true}}", "expected a whole number, found True"),
+    ("partitions: {gpu: {max_mem_mb: 1000G}}", "expected a number, found '1000G'"),
+    ("partitions: {gpu: {max_runtime: null}}", "expected minutes, or a time such as 2-00:00:00, found None"),
+    ("partitions: {gpu: {max_runtime: -5}}", "expected minutes, or a time such as 2-00:00:00, found -5"),
+    ("partitions: {gpu: {available_gpu_models: a100}}", r"expected a list of texts, such as \[a100\], found 'a100'"),
+    ("partitions: {gpu: {supports_mpi: 2}}", "expected true or false, found 2"),
+    ("partitions: []", "must be a mapping"),
+    ("partitions: {}", "expected at least one partition"),
+    ("gpu: {}", "missing 'partitions' section"),
+    ("{", "Error parsing partition file"),
+    ("partitions: {2024: {}}", "partitions.2024: expected a name as a text, found the number 2024: write '2024' in"),
+    ("partitions: {gpu: {max_runtime: soon}}", "expected minutes, or a time such as 2-00:00:00, found 'soon'"),
+])  # fmt: skip
 def test_an_invalid_partition_file_is_one_line(text: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=expected) as error:
         site_file(tmp_path, text)
@@ -382,19 +364,16 @@ partitions:
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "first", "attempt", "expected"),
-    [
-        (TWO_GPU_PARTITIONS, (4, 256_000, 720), 1, (256_000, 720)),
-        (TWO_GPU_PARTITIONS, (4, 256_000, 720), 2, (500_000, 1440)),  # `large` has the memory, but not the time
-        (TWO_GPU_PARTITIONS, (4, 256_000, 100), 3, (768_000, 300)),  # `large` fits
-        (TWO_GPU_PARTITIONS, (4, 256_000, 720), 5, (500_000, 2880)),
-        (TWO_GPU_PARTITIONS, (4, 600_000, 200), 3, (1_000_000, 300)),  # `gpu` does not fit the first attempt
-        (TWO_GPU_PARTITIONS, (0, 200_000, 100), 2, (400_000, 200)),  # a job without GPUs may go to `gpu`
-        (TWO_GPU_PARTITIONS, (8, 1000, 100), 2, (2000, 200)),  # fits no partition, which a dry run refuses
-        ("partitions: {gpu: {max_gpu: 2}}", (1, 1000, 100), 9, (9000, 900)),
-    ],
-)
+@pytest.mark.parametrize(("text", "first", "attempt", "expected"), [
+    (TWO_GPU_PARTITIONS, (4, 256_000, 720), 1, (256_000, 720)),
+    (TWO_GPU_PARTITIONS, (4, 256_000, 720), 2, (500_000, 1440)),  # `large` has the memory, but not the time
+    (TWO_GPU_PARTITIONS, (4, 256_000, 100), 3, (768_000, 300)),  # `large` fits
+    (TWO_GPU_PARTITIONS, (4, 256_000, 720), 5, (500_000, 2880)),
+    (TWO_GPU_PARTITIONS, (4, 600_000, 200), 3, (1_000_000, 300)),  # `gpu` does not fit the first attempt
+    (TWO_GPU_PARTITIONS, (0, 200_000, 100), 2, (400_000, 200)),  # a job without GPUs may go to `gpu`
+    (TWO_GPU_PARTITIONS, (8, 1000, 100), 2, (2000, 200)),  # fits no partition, which a dry run refuses
+    ("partitions: {gpu: {max_gpu: 2}}", (1, 1000, 100), 9, (9000, 900)),
+])  # fmt: skip
 def test_a_later_attempt_fits_the_partition_file_if_the_first_one_does(
     text: str, first: tuple[int, int, int], attempt: int, expected: tuple[int, int], tmp_path: Path
 ) -> None:
@@ -418,14 +397,11 @@ def test_job_arrays_are_refused_also_in_a_dry_run(monkeypatch: pytest.MonkeyPatc
     hooks.check_slurm_options(SimpleNamespace(), main)
 
 
-@pytest.mark.parametrize(
-    ("gres", "is_valid"),
-    [
-        ("gpu", True), ("gpu:a100", True), ("gpu:a100_3g.20gb", True), ("gpu:3g.20gb", True), ("'gpu:h100'", True),
-        ("gpu:a100:2", False), ("gpu:4", False), ("a100", False), ("gres/gpu", False), ("4", False), ("gpu:", False),
-        ("gpu;id", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("gres", "is_valid"), [
+    ("gpu", True), ("gpu:a100", True), ("gpu:a100_3g.20gb", True), ("gpu:3g.20gb", True), ("'gpu:h100'", True),
+    ("gpu:a100:2", False), ("gpu:4", False), ("a100", False), ("gres/gpu", False), ("4", False), ("gpu:", False),
+    ("gpu;id", False),
+])  # fmt: skip
 def test_the_name_of_the_gpu_resource_has_no_number(gres: str, is_valid: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from types import SimpleNamespace
 

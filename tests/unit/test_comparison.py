@@ -142,20 +142,17 @@ def test_the_first_difference_in_measurement_is_reported(
     assert difference_note(printed, benchmark, conditions) == note
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "entry", "difference"),
-    [
-        ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-2024-08-06"}, "another model: the paper used gpt-4o-mini-2024-07-18"),
-        ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-mini-2024-07-18"}, None),
-        ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "model": "anything"}, None),
-        ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "user_last": True}, None),  # no effect on these requests
-        ("mrbench", {"paper": "GPT-4"}, "a prompt of this project: the paper publishes none"),
-        ("mrbench", {"engine": "recorded", "file": "r.jsonl", "paper": "GPT-4"}, None),
-        ("tutorbench", {"paper": {"tutorbench": "GPT-5 study mode"}, "protocol": "study_mode"}, "preambles for the product's study mode"),
-        ("tutorbench", {"paper": {"tutorbench": "GPT-5"}, "user_last": True}, "the student's work sent as a user message"),
-        ("tutorbench", {"paper": {"tutorbench": "GPT-5"}}, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("benchmark", "entry", "difference"), [
+    ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-2024-08-06"}, "another model: the paper used gpt-4o-mini-2024-07-18"),
+    ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-mini-2024-07-18"}, None),
+    ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "model": "anything"}, None),
+    ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "user_last": True}, None),  # no effect on these requests
+    ("mrbench", {"paper": "GPT-4"}, "a prompt of this project: the paper publishes none"),
+    ("mrbench", {"engine": "recorded", "file": "r.jsonl", "paper": "GPT-4"}, None),
+    ("tutorbench", {"paper": {"tutorbench": "GPT-5 study mode"}, "protocol": "study_mode"}, "preambles for the product's study mode"),
+    ("tutorbench", {"paper": {"tutorbench": "GPT-5"}, "user_last": True}, "the student's work sent as a user message"),
+    ("tutorbench", {"paper": {"tutorbench": "GPT-5"}}, None),
+])  # fmt: skip
 def test_a_tutor_with_other_prompts_is_not_compared(
     benchmark: str, entry: dict[str, Any], difference: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,18 +308,15 @@ def test_kmpbench_rows_are_shown_and_never_compared(tmp_path: Path) -> None:
     assert cell.note == "the paper's data are not released"
 
 
-@pytest.mark.parametrize(
-    ("printed", "low", "high", "note", "verdict"),
-    [
-        (0.57, 0.50, 0.60, None, "reproduced"),
-        (0.60, 0.50, 0.597, None, "reproduced"),  # printed with two digits
-        (0.61, 0.50, 0.60, None, "differs"),
-        (0.49, 0.50, 0.60, None, "differs"),
-        (0.57, None, None, None, "differs"),
-        (0.55, None, None, None, "reproduced"),
-        (0.57, 0.50, 0.60, "another judge", "not comparable"),
-    ],
-)
+@pytest.mark.parametrize(("printed", "low", "high", "note", "verdict"), [
+    (0.57, 0.50, 0.60, None, "reproduced"),
+    (0.60, 0.50, 0.597, None, "reproduced"),  # printed with two digits
+    (0.61, 0.50, 0.60, None, "differs"),
+    (0.49, 0.50, 0.60, None, "differs"),
+    (0.57, None, None, None, "differs"),
+    (0.55, None, None, None, "reproduced"),
+    (0.57, 0.50, 0.60, "another judge", "not comparable"),
+])  # fmt: skip
 def test_a_cell_is_reproduced_where_the_printed_value_lies_in_the_interval(
     printed: float, low: float | None, high: float | None, note: str | None, verdict: str
 ) -> None:

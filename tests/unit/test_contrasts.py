@@ -35,23 +35,20 @@ def difference(value: float | None, low: float | None, high: float | None, p: fl
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("why", "tested", "higher", "verdict"),
-    [
-        ("above zero and significant", difference(0.2, 0.1, 0.3, 0.01), True, "BETTER"),
-        ("below zero and significant", difference(-0.2, -0.3, -0.1, 0.01), True, "WORSE"),
-        ("lower is better", difference(-0.2, -0.3, -0.1, 0.01), False, "BETTER"),
-        ("small but significant", difference(0.03, 0.02, 0.04, 0.01), True, "BETTER"),
-        ("a p value equal to the bound", difference(0.2, 0.1, 0.3, 0.05), True, "INCONCLUSIVE"),
-        ("an interval above zero, a corrected p value above the bound", difference(0.2, 0.1, 0.3, 0.4), True, "INCONCLUSIVE"),
-        ("within the margin", difference(0.0, -0.05, 0.05, 1.0), True, "EQUIVALENT"),
-        ("slightly outside the margin", difference(0.0, -0.05, 0.0501, 1.0), True, "INCONCLUSIVE"),
-        ("no values", difference(None, None, None, None), True, "INCONCLUSIVE"),
-        ("no p value", difference(0.2, 0.1, 0.3, None), True, "INCONCLUSIVE"),
-        ("no difference at all on nine problems", difference(0.0, 0.0, 0.0, 1.0), True, "SAME"),
-        ("no difference at all on a hundred", difference(0.0, 0.0, 0.0, 1.0, clusters=100), True, "EQUIVALENT"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("why", "tested", "higher", "verdict"), [
+    ("above zero and significant", difference(0.2, 0.1, 0.3, 0.01), True, "BETTER"),
+    ("below zero and significant", difference(-0.2, -0.3, -0.1, 0.01), True, "WORSE"),
+    ("lower is better", difference(-0.2, -0.3, -0.1, 0.01), False, "BETTER"),
+    ("small but significant", difference(0.03, 0.02, 0.04, 0.01), True, "BETTER"),
+    ("a p value equal to the bound", difference(0.2, 0.1, 0.3, 0.05), True, "INCONCLUSIVE"),
+    ("an interval above zero, a corrected p value above the bound", difference(0.2, 0.1, 0.3, 0.4), True, "INCONCLUSIVE"),
+    ("within the margin", difference(0.0, -0.05, 0.05, 1.0), True, "EQUIVALENT"),
+    ("slightly outside the margin", difference(0.0, -0.05, 0.0501, 1.0), True, "INCONCLUSIVE"),
+    ("no values", difference(None, None, None, None), True, "INCONCLUSIVE"),
+    ("no p value", difference(0.2, 0.1, 0.3, None), True, "INCONCLUSIVE"),
+    ("no difference at all on nine problems", difference(0.0, 0.0, 0.0, 1.0), True, "SAME"),
+    ("no difference at all on a hundred", difference(0.0, 0.0, 0.0, 1.0, clusters=100), True, "EQUIVALENT"),
+])  # fmt: skip
 def test_the_word_of_a_difference_follows_its_rule(why: str, tested: Difference, higher: bool, verdict: str) -> None:
     assert verdict_of(tested, higher, 0.05) == verdict, why
 

@@ -63,16 +63,13 @@ def test_text_without_a_template_follows_figure_7() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("messages", "text"),
-    [
-        ([{"role": "user", "content": "I do not know."}], "Student: I do not know."),
-        ([{"role": "user", "content": "Problem: x"}, {"role": "user", "content": "y"}], "Problem: x\nStudent: y"),
-        ([{"role": "user", "content": "y"}, {"role": "user", "content": "Problem: x"}], "Student: y\nProblem: x"),
-        ([{"role": "assistant", "content": "a"}, {"role": "system", "content": "b"}], "Teacher: a\nb"),
-        ([*TURNS, {"role": "user", "content": "Problem: z"}], "Teacher: Hi.\nProblem: none of mine.\nStudent: Problem: z"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("messages", "text"), [
+    ([{"role": "user", "content": "I do not know."}], "Student: I do not know."),
+    ([{"role": "user", "content": "Problem: x"}, {"role": "user", "content": "y"}], "Problem: x\nStudent: y"),
+    ([{"role": "user", "content": "y"}, {"role": "user", "content": "Problem: x"}], "Student: y\nProblem: x"),
+    ([{"role": "assistant", "content": "a"}, {"role": "system", "content": "b"}], "Teacher: a\nb"),
+    ([*TURNS, {"role": "user", "content": "Problem: z"}], "Teacher: Hi.\nProblem: none of mine.\nStudent: Problem: z"),
+])  # fmt: skip
 def test_only_a_first_or_second_message_may_state_the_problem(messages: list[dict[str, str]], text: str) -> None:
     assert scorer_text(Tokenizer(), messages) == text
 

@@ -499,16 +499,13 @@ def test_people_decide_instead_of_the_verifier(tmp_path: Path) -> None:
     } == dict.fromkeys(("a-1", "a-2", "a-3", "a-4"), "keep")
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([("a", "", ""), ("b", "perhaps", "")], "row 2: expected .* as the decision on a, found ''.*\n.*row 3: expected .* as the decision on b, found 'perhaps'"),
-        ([("a", "truncate", "")], "found last '' with the decision truncate"),
-        ([("a", "keep", "3")], "found last '3' with the decision keep"),
-        ([("a", "truncate", "soon")], "found last 'soon' with the decision truncate"),
-        ([("a", "keep", ""), ("a", "keep", "")], "found a second row for the flow a"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "expected"), [
+    ([("a", "", ""), ("b", "perhaps", "")], "row 2: expected .* as the decision on a, found ''.*\n.*row 3: expected .* as the decision on b, found 'perhaps'"),
+    ([("a", "truncate", "")], "found last '' with the decision truncate"),
+    ([("a", "keep", "3")], "found last '3' with the decision keep"),
+    ([("a", "truncate", "soon")], "found last 'soon' with the decision truncate"),
+    ([("a", "keep", ""), ("a", "keep", "")], "found a second row for the flow a"),
+])  # fmt: skip
 def test_a_sheet_with_faults_names_every_row(tmp_path: Path, rows: list[tuple[str, str, str]], expected: str) -> None:
     with pytest.raises(UserError) as error:
         dialogues.read_flow_decisions(sheet_of(tmp_path / "s.csv", rows))
@@ -677,19 +674,16 @@ PROBLEM = (
 )
 
 
-@pytest.mark.parametrize(
-    ("message", "similarity"),
-    [
-        (f"I am stuck on my homework since yesterday. {PROBLEM} Could you please help me with it, step by step?", 1.0),
-        (PROBLEM.upper().replace(";", ","), 1.0),
-        (PROBLEM.replace("17", "19"), 0.8),
-        ("A farmer has 17 cows. How many does she sell?", None),
-        ("What is 15% of 80?", 1.0),
-        ("So I said: what is 15 % of 80? And then?", None),
-        ("\u041a\u043e\u043b\u044f \u0438\u043c\u0435\u0435\u0442 \u0442\u0440\u0438 \u044f\u0431\u043b\u043e\u043a\u0430", 1.0),
-        ("Good.", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("message", "similarity"), [
+    (f"I am stuck on my homework since yesterday. {PROBLEM} Could you please help me with it, step by step?", 1.0),
+    (PROBLEM.upper().replace(";", ","), 1.0),
+    (PROBLEM.replace("17", "19"), 0.8),
+    ("A farmer has 17 cows. How many does she sell?", None),
+    ("What is 15% of 80?", 1.0),
+    ("So I said: what is 15 % of 80? And then?", None),
+    ("\u041a\u043e\u043b\u044f \u0438\u043c\u0435\u0435\u0442 \u0442\u0440\u0438 \u044f\u0431\u043b\u043e\u043a\u0430", 1.0),
+    ("Good.", None),
+])  # fmt: skip
 def test_a_problem_within_a_message_is_a_leak(message: str, similarity: float | None) -> None:
     cyrillic = "\u043a\u043e\u043b\u044f \u0438\u043c\u0435\u0435\u0442 \u0442\u0440\u0438 \u044f\u0431\u043b\u043e\u043a\u0430!"
     texts = [("hens", PROBLEM), ("share", "What is 15 % of 80?"), ("apples", cyrillic), ("said", "Good.")]

@@ -98,18 +98,14 @@ def test_a_larger_limit_contains_a_smaller_one(data: Path) -> None:
     assert sample_items(items, 5000, seed=1) == items
 
 
-@pytest.mark.parametrize(
-    ("damage", "expected"),
-    [
-        (lambda text: text[:-40], r":12: expected a JSON record"),
-        (lambda text: text + text.splitlines()[0] + "\n", "expected 12 records, found 13"),
-        (lambda text: text.replace('"answer"', '"solution"', 1), "record 0: field answer is missing"),
-        (lambda text: text.replace("greenhouse", "glasshouse", 1), "expected sha256 [0-9a-f]{64}, found"),
-        (lambda text: "", "expected 12 records, found 0"),
-        (lambda text: text.replace("{", "[1] {", 1), r":1: expected a JSON record"),
-    ],
-    ids=["truncated", "one too many", "missing field", "altered", "empty", "invalid JSON"],
-)
+@pytest.mark.parametrize(("damage", "expected"), [
+    (lambda text: text[:-40], r":12: expected a JSON record"),
+    (lambda text: text + text.splitlines()[0] + "\n", "expected 12 records, found 13"),
+    (lambda text: text.replace('"answer"', '"solution"', 1), "record 0: field answer is missing"),
+    (lambda text: text.replace("greenhouse", "glasshouse", 1), "expected sha256 [0-9a-f]{64}, found"),
+    (lambda text: "", "expected 12 records, found 0"),
+    (lambda text: text.replace("{", "[1] {", 1), r":1: expected a JSON record"),
+], ids=["truncated", "one too many", "missing field", "altered", "empty", "invalid JSON"])  # fmt: skip
 def test_a_damaged_source_is_refused_by_name(damage: object, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "test.jsonl"
     path.write_text(damage(Path("resources/demo/gsm8k/test.jsonl").read_text(encoding="utf-8")), encoding="utf-8")

@@ -108,19 +108,16 @@ def test_devices_of_two_slurm_jobs_are_different_ones(locks: Path) -> None:
         end(first)
 
 
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({"CUDA_VISIBLE_DEVICES": "2,3"}, ("CUDA_VISIBLE_DEVICES", ["2", "3"])),
-        ({"CUDA_VISIBLE_DEVICES": " 0 , 1 ,"}, ("CUDA_VISIBLE_DEVICES", ["0", "1"])),
-        ({"CUDA_VISIBLE_DEVICES": "0,0"}, ("CUDA_VISIBLE_DEVICES", ["0"])),
-        ({"CUDA_VISIBLE_DEVICES": ""}, ("CUDA_VISIBLE_DEVICES", [])),
-        ({"CUDA_VISIBLE_DEVICES": "-1"}, ("CUDA_VISIBLE_DEVICES", [])),
-        ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, ("CUDA_VISIBLE_DEVICES", [])),
-        ({"CUDA_VISIBLE_DEVICES": "GPU-6f1a,GPU-77b2"}, ("CUDA_VISIBLE_DEVICES", ["GPU-6f1a", "GPU-77b2"])),
-        ({"ROCR_VISIBLE_DEVICES": "0"}, ("ROCR_VISIBLE_DEVICES", ["0"])),
-    ],
-)
+@pytest.mark.parametrize(("environment", "expected"), [
+    ({"CUDA_VISIBLE_DEVICES": "2,3"}, ("CUDA_VISIBLE_DEVICES", ["2", "3"])),
+    ({"CUDA_VISIBLE_DEVICES": " 0 , 1 ,"}, ("CUDA_VISIBLE_DEVICES", ["0", "1"])),
+    ({"CUDA_VISIBLE_DEVICES": "0,0"}, ("CUDA_VISIBLE_DEVICES", ["0"])),
+    ({"CUDA_VISIBLE_DEVICES": ""}, ("CUDA_VISIBLE_DEVICES", [])),
+    ({"CUDA_VISIBLE_DEVICES": "-1"}, ("CUDA_VISIBLE_DEVICES", [])),
+    ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, ("CUDA_VISIBLE_DEVICES", [])),
+    ({"CUDA_VISIBLE_DEVICES": "GPU-6f1a,GPU-77b2"}, ("CUDA_VISIBLE_DEVICES", ["GPU-6f1a", "GPU-77b2"])),
+    ({"ROCR_VISIBLE_DEVICES": "0"}, ("ROCR_VISIBLE_DEVICES", ["0"])),
+])  # fmt: skip
 def test_visible_devices(environment: dict[str, str], expected: tuple[str, list[str]]) -> None:
     assert visible_devices(environment) == expected
 

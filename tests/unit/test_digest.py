@@ -217,15 +217,12 @@ def test_classes_in_the_annotations_of_arguments() -> None:
             code.arguments(unknown)
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("\nimport maieutic", "line 2: write `from maieutic... import ...`"), ("import os, maieutic.tools", "line 1: write"),
-        ("from .. import tools", "line 1: expected an absolute import, found a relative one"), ("from maieutic import *", "line 1: import names instead of *"),
-        ("from maieutic.core.plugins import plugin_objects\nx = plugin_objects(name, 'A')", "line 2: pass the module and the object of a plug-in as constants"),
-        ("def x():\n    from maieutic.tools import *", "line 2: import names"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "line"), [
+    ("\nimport maieutic", "line 2: write `from maieutic... import ...`"), ("import os, maieutic.tools", "line 1: write"),
+    ("from .. import tools", "line 1: expected an absolute import, found a relative one"), ("from maieutic import *", "line 1: import names instead of *"),
+    ("from maieutic.core.plugins import plugin_objects\nx = plugin_objects(name, 'A')", "line 2: pass the module and the object of a plug-in as constants"),
+    ("def x():\n    from maieutic.tools import *", "line 2: import names"),
+])  # fmt: skip
 def test_an_import_that_cannot_be_followed_is_reported_by_its_line(text: str, line: str) -> None:
     with pytest.raises(ValueError, match="^" + re.escape(line)):
         definitions_of("here", text, MODULES.__contains__)
@@ -236,29 +233,26 @@ def test_other_libraries_are_not_followed(text: str) -> None:
     assert definitions_of("here", text, MODULES.__contains__) == {}
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "same"),
-    [
-        ("def f():\n    'doc'\n    return 1", "def f():\n    return 1", True),
-        ("def f():\n    'doc'", "def f(): pass", True),
-        ("async def f():\n    'doc'\n    return 1", "async def f():\n    return 1", True),
-        ("class A:\n    'doc'\n    x = 1", "class A:\n    x = 1", True),
-        ("'doc'\nx = 1", "x = 1", True),
-        ("def f():\n    1\n    return 1", "def f():\n    return 1", False),
-        ("def f():\n    return 1\n    'doc'", "def f():\n    return 1", False),
-        ("x = Field(1, description='a')", "x = Field(1, description='b')", True),
-        ("x = Field(1, ge=1)", "x = Field(1, ge=2)", False),
-        ("x = Other(1, description='a')", "x = Other(1, description='b')", False),
-        ("x = y.Field(1, description='a')", "x = y.Field(1, description='b')", False),
-        ("raise UserError(f'{x}: a', b, 'c')", "raise UserError(f'{x}: d', b, 'e')", True),
-        ("raise UserError('a', b)", "raise UserError('a', c)", False),
-        ("log.info('%s left', x)", "log.info('%s are left', x)", True),
-        ("log.info('a', x)", "log.info('a', y)", False),
-        ("raise ValueError('a')", "raise ValueError('b')", False),
-        ("x = log('a')", "x = log('b')", False),
-        ("x = other.info('a')", "x = other.info('b')", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "after", "same"), [
+    ("def f():\n    'doc'\n    return 1", "def f():\n    return 1", True),
+    ("def f():\n    'doc'", "def f(): pass", True),
+    ("async def f():\n    'doc'\n    return 1", "async def f():\n    return 1", True),
+    ("class A:\n    'doc'\n    x = 1", "class A:\n    x = 1", True),
+    ("'doc'\nx = 1", "x = 1", True),
+    ("def f():\n    1\n    return 1", "def f():\n    return 1", False),
+    ("def f():\n    return 1\n    'doc'", "def f():\n    return 1", False),
+    ("x = Field(1, description='a')", "x = Field(1, description='b')", True),
+    ("x = Field(1, ge=1)", "x = Field(1, ge=2)", False),
+    ("x = Other(1, description='a')", "x = Other(1, description='b')", False),
+    ("x = y.Field(1, description='a')", "x = y.Field(1, description='b')", False),
+    ("raise UserError(f'{x}: a', b, 'c')", "raise UserError(f'{x}: d', b, 'e')", True),
+    ("raise UserError('a', b)", "raise UserError('a', c)", False),
+    ("log.info('%s left', x)", "log.info('%s are left', x)", True),
+    ("log.info('a', x)", "log.info('a', y)", False),
+    ("raise ValueError('a')", "raise ValueError('b')", False),
+    ("x = log('a')", "x = log('b')", False),
+    ("x = other.info('a')", "x = other.info('b')", False),
+])  # fmt: skip
 def test_docstrings_descriptions_and_messages_are_not_part_of_the_syntax(before: str, after: str, same: bool) -> None:
     assert (ast.dump(without_texts(ast.parse(before))) == ast.dump(without_texts(ast.parse(after)))) is same
 

@@ -54,14 +54,11 @@ def hosted() -> Plan:
 SERVE_FIX = "run `make env` (with a GPU: `make env VARIANT=cuda`)"
 
 
-@pytest.mark.parametrize(
-    ("built", "expected"),
-    [
-        ({}, {None: ("note", "note"), "hosted": ("fault", "note"), "served": ("fault", "note")}),
-        ({"driver": "driver-LOCK", "serve": "serve-LOCK"}, dict.fromkeys((None, "hosted", "served"), ("ok", "ok"))),
-        ({"driver": "driver-old", "serve": "old"}, dict.fromkeys((None, "hosted", "served"), ("fault", "fault"))),
-    ],
-)
+@pytest.mark.parametrize(("built", "expected"), [
+    ({}, {None: ("note", "note"), "hosted": ("fault", "note"), "served": ("fault", "note")}),
+    ({"driver": "driver-LOCK", "serve": "serve-LOCK"}, dict.fromkeys((None, "hosted", "served"), ("ok", "ok"))),
+    ({"driver": "driver-old", "serve": "old"}, dict.fromkeys((None, "hosted", "served"), ("fault", "fault"))),
+])  # fmt: skip
 def test_environments_are_there_and_of_their_locks(
     built: dict[str, str], expected: dict[str | None, tuple[str, str]], served: Plan, hosted: Plan, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -86,15 +83,12 @@ def test_environments_are_there_and_of_their_locks(
             assert finding.finding == (text if built else "not built")
 
 
-@pytest.mark.parametrize(
-    ("free", "plan_name", "state", "finding"),
-    [
-        (200_000, None, "ok", "200 GB free, about 5 GB needed"), (RESULTS_MB, None, "fault", "5 GB free, about 5 GB needed"),
-        (RESULTS_MB + 1, None, "ok", "5 GB free, about 5 GB needed"),
-        (20_000, "served", "ok", "20 GB free, about 19 GB needed plus 1 model(s) of unknown size"),
-        (19_000, "served", "fault", "19 GB free, about 19 GB needed plus 1 model(s) of unknown size"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("free", "plan_name", "state", "finding"), [
+    (200_000, None, "ok", "200 GB free, about 5 GB needed"), (RESULTS_MB, None, "fault", "5 GB free, about 5 GB needed"),
+    (RESULTS_MB + 1, None, "ok", "5 GB free, about 5 GB needed"),
+    (20_000, "served", "ok", "20 GB free, about 19 GB needed plus 1 model(s) of unknown size"),
+    (19_000, "served", "fault", "19 GB free, about 19 GB needed plus 1 model(s) of unknown size"),
+])  # fmt: skip
 def test_the_disk_holds_weights_and_results(
     free: int, plan_name: str | None, state: str, finding: str, served: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,16 +99,13 @@ def test_the_disk_holds_weights_and_results(
     assert doctor.disk(served if plan_name else None) == ("disk", state, finding, fix) and places == ["."]
 
 
-@pytest.mark.parametrize(
-    ("total", "plan_name", "expected"),
-    [
-        (24_900, None, ("ok", "12 of 24 GB free", "")),
-        (24_900, "hosted", ("ok", "12 of 24 GB free", "")),
-        (3_000_999, None, ("ok", "2000 of 3000 GB free", "")),
-        (64_000, "served", ("ok", "64 GB in total; large needs 64 GB", "")),
-        (63_999, "served", ("note", "63 GB in total; large needs 64 GB", "run on a cluster (--profile slurm), or lower models.large.needs.mem_mb")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("total", "plan_name", "expected"), [
+    (24_900, None, ("ok", "12 of 24 GB free", "")),
+    (24_900, "hosted", ("ok", "12 of 24 GB free", "")),
+    (3_000_999, None, ("ok", "2000 of 3000 GB free", "")),
+    (64_000, "served", ("ok", "64 GB in total; large needs 64 GB", "")),
+    (63_999, "served", ("note", "63 GB in total; large needs 64 GB", "run on a cluster (--profile slurm), or lower models.large.needs.mem_mb")),
+])  # fmt: skip
 def test_memory_holds_the_largest_job(
     total: int,
     plan_name: str | None,
@@ -229,13 +220,10 @@ def test_endpoints_are_asked_one_by_one(served: RulePlan, monkeypatch: pytest.Mo
     ]
 
 
-@pytest.mark.parametrize(
-    ("listed", "fix"),
-    [
-        (["gpt-5"], None), ([], None), (["models/gpt-5", "models/n"], None), (["gpt-5o", "other"], "set model: gpt-5o"),
-        (["other", "another"], "set model to one of: another, other"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("listed", "fix"), [
+    (["gpt-5"], None), ([], None), (["models/gpt-5", "models/n"], None), (["gpt-5o", "other"], "set model: gpt-5o"),
+    (["other", "another"], "set model to one of: another, other"),
+])  # fmt: skip
 def test_the_doctor_looks_whether_an_endpoint_lists_the_model(
     listed: list[str], fix: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,17 +240,14 @@ def test_the_doctor_looks_whether_an_endpoint_lists_the_model(
     )
 
 
-@pytest.mark.parametrize(
-    "variables, problem, fix",
-    [
-        ({}, "does not answer (ConnectionError)", "start the server, or correct base_url"),
-        ({"http_proxy": "http://me:secret@127.0.0.1:9"}, "does not answer (ProxyError)", "export no_proxy=127.0.0.1"),
-        ({"HTTP_PROXY": "http://127.0.0.1:9", "no_proxy": "a.org"}, "(ProxyError)", "export no_proxy=a.org,127.0.0.1"),
-        ({"http_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}, "(ConnectionError)", "start the server"),
-        ({"https_proxy": "http://127.0.0.1:9"}, "(ConnectionError)", "start the server"),
-        ({"all_proxy": "http://127.0.0.1:9"}, "(ProxyError)", "the proxy address in all_proxy"),
-    ],
-)
+@pytest.mark.parametrize("variables, problem, fix", [
+    ({}, "does not answer (ConnectionError)", "start the server, or correct base_url"),
+    ({"http_proxy": "http://me:secret@127.0.0.1:9"}, "does not answer (ProxyError)", "export no_proxy=127.0.0.1"),
+    ({"HTTP_PROXY": "http://127.0.0.1:9", "no_proxy": "a.org"}, "(ProxyError)", "export no_proxy=a.org,127.0.0.1"),
+    ({"http_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}, "(ConnectionError)", "start the server"),
+    ({"https_proxy": "http://127.0.0.1:9"}, "(ConnectionError)", "start the server"),
+    ({"all_proxy": "http://127.0.0.1:9"}, "(ProxyError)", "the proxy address in all_proxy"),
+])  # fmt: skip
 def test_a_proxy_of_the_environment_is_named(
     variables: dict[str, str], problem: str, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

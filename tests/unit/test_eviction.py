@@ -31,15 +31,12 @@ def test_a_job_waits_for_memory_only_if_too_little_is_free_and_a_server_is_idle(
     assert waits, "the job waits for a while, then starts anyway"
 
 
-@pytest.mark.parametrize(
-    ("limit", "used", "expected"),
-    [
-        ("max", "5", None),
-        ("1048576000", "419430400", (600, 1000)),
-        ("1048576000", "2097152000", (0, 1000)),
-        ("", "", None),
-    ],
-)
+@pytest.mark.parametrize(("limit", "used", "expected"), [
+    ("max", "5", None),
+    ("1048576000", "419430400", (600, 1000)),
+    ("1048576000", "2097152000", (0, 1000)),
+    ("", "", None),
+])  # fmt: skip
 def test_memory_is_that_of_the_container(
     limit: str, used: str, expected: tuple[int, int] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,19 +23,16 @@ from maieutic.replies.reply_counts import count_replies
 from maieutic.report.contrasts import doubt_turns
 
 
-@pytest.mark.parametrize(
-    ("pieces", "value"),
-    [
-        ([(Rank.FIELD, 3), (Rank.MARK, 4), (Rank.LINE, 5)], 3),
-        ([(Rank.MARK, 4), (Rank.CONCLUSION, 2), (Rank.STATEMENT, 1)], 4),
-        ([(Rank.CONCLUSION, 2), (Rank.STATEMENT, 1)], 2),
-        ([(Rank.CONCLUSION, 2), (Rank.OPENING, 2)], 2),
-        ([(Rank.CONCLUSION, 2), (Rank.OPENING, 3)], None),
-        ([(Rank.CONCLUSION, None), (Rank.STATEMENT, 1)], None),
-        ([(Rank.STATEMENT, 1)], 1),
-        ([], None),
-    ],
-)
+@pytest.mark.parametrize(("pieces", "value"), [
+    ([(Rank.FIELD, 3), (Rank.MARK, 4), (Rank.LINE, 5)], 3),
+    ([(Rank.MARK, 4), (Rank.CONCLUSION, 2), (Rank.STATEMENT, 1)], 4),
+    ([(Rank.CONCLUSION, 2), (Rank.STATEMENT, 1)], 2),
+    ([(Rank.CONCLUSION, 2), (Rank.OPENING, 2)], 2),
+    ([(Rank.CONCLUSION, 2), (Rank.OPENING, 3)], None),
+    ([(Rank.CONCLUSION, None), (Rank.STATEMENT, 1)], None),
+    ([(Rank.STATEMENT, 1)], 1),
+    ([], None),
+])  # fmt: skip
 def test_the_strongest_evidence_decides(pieces: list[tuple[Rank, int | None]], value: int | None) -> None:
     decision = decide([Evidence(rank, stated, f"passage {place}") for place, (rank, stated) in enumerate(pieces)])
     assert decision.value == value
@@ -77,18 +74,15 @@ def test_two_final_marks_that_differ_are_in_doubt() -> None:
     assert read_final("In May: \\boxed{36}\nTogether 36 + 36 = \\boxed{72}").value == 72
 
 
-@pytest.mark.parametrize(
-    ("text", "step"),
-    [
-        ("Der erste Fehler steckt in Schritt 2. Schritt 1 stimmt.", 2),
-        ("L'étape 3 est la première étape fausse.", 3),
-        ("El primer error está en el paso 1.", 1),
-        ("Первая ошибка — в шаге 4.", 4),
-        ("第一个错误的步骤是第4步。", 4),
-        ("最初の間違いはステップ3です。", 3),
-        ("İlk hatalı adım: 4. adım", 4),
-    ],
-)
+@pytest.mark.parametrize(("text", "step"), [
+    ("Der erste Fehler steckt in Schritt 2. Schritt 1 stimmt.", 2),
+    ("L'étape 3 est la première étape fausse.", 3),
+    ("El primer error está en el paso 1.", 1),
+    ("Первая ошибка — в шаге 4.", 4),
+    ("第一个错误的步骤是第4步。", 4),
+    ("最初の間違いはステップ3です。", 3),
+    ("İlk hatalı adım: 4. adım", 4),
+])  # fmt: skip
 def test_words_of_other_languages_are_understood(text: str, step: int) -> None:
     assert read_step(text, StepsShown(6, 6)).value == step
 
@@ -98,39 +92,33 @@ def test_an_answer_in_dollars_is_converted_if_cents_are_asked_for() -> None:
     assert read_answer("Each costs 24/240 = $0.10", "How much does each cost?").value == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(
-    ("text", "question", "value"),
-    [
-        ("In total it travels 14 + 12 = 26 billion miles.", "How many billions of miles does it travel?", 26),
-        ("In total it travels 14 + 12 = 26 billion miles.", "How far does it travel?", 26e9),
-        ("Final answer: $2k", "How much, in thousands of dollars, does she pay?", 2),
-        ("Final answer: 26", "How many billions of miles does it travel?", 26),
-        ("They sold 4,000,000 bottles.", "How many bottles, in millions, did they sell?", None),
-        ("11 a.m. - 2 hours = 9 a.m.", "When did it begin?", None),
-        ("He sold 12 cups by 9 a.m.", "How many cups did he sell?", 12),
-        ("Hence, he will have a total of 40 cards in 4 weeks.", "After how many weeks will he have 40 cards?", None),
-        ("Hence, he will have a total of 40 cards in 4 weeks.", "How many cards will he have?", 40),
-        ("He will have 40 cards in 4 weeks.\nFinal answer: 4", "After how many weeks will he have 40 cards?", 4),
-    ],
-)
+@pytest.mark.parametrize(("text", "question", "value"), [
+    ("In total it travels 14 + 12 = 26 billion miles.", "How many billions of miles does it travel?", 26),
+    ("In total it travels 14 + 12 = 26 billion miles.", "How far does it travel?", 26e9),
+    ("Final answer: $2k", "How much, in thousands of dollars, does she pay?", 2),
+    ("Final answer: 26", "How many billions of miles does it travel?", 26),
+    ("They sold 4,000,000 bottles.", "How many bottles, in millions, did they sell?", None),
+    ("11 a.m. - 2 hours = 9 a.m.", "When did it begin?", None),
+    ("He sold 12 cups by 9 a.m.", "How many cups did he sell?", 12),
+    ("Hence, he will have a total of 40 cards in 4 weeks.", "After how many weeks will he have 40 cards?", None),
+    ("Hence, he will have a total of 40 cards in 4 weeks.", "How many cards will he have?", 40),
+    ("He will have 40 cards in 4 weeks.\nFinal answer: 4", "After how many weeks will he have 40 cards?", 4),
+])  # fmt: skip
 def test_an_answer_is_read_in_the_unit_that_its_question_asks_for(
     text: str, question: str, value: float | None
 ) -> None:
     assert read_answer(text, question).value == value
 
 
-@pytest.mark.parametrize(
-    ("text", "language", "value"),
-    [
-        ("1.200", "en", 1.2),
-        ("1.200", "de", 1200),
-        ("Die Antwort ist 1.200,50 Euro.", "de", 1200.5),
-        ("Es sind 1,250 Liter.", "de", 1.25),
-        ("Final answer: 1.200.000", "de", 1_200_000),
-        ("The answer is 1,200 litres of water.", "de", 1200),
-        ("1,200", "ja", 1200),
-    ],
-)
+@pytest.mark.parametrize(("text", "language", "value"), [
+    ("1.200", "en", 1.2),
+    ("1.200", "de", 1200),
+    ("Die Antwort ist 1.200,50 Euro.", "de", 1200.5),
+    ("Es sind 1,250 Liter.", "de", 1.25),
+    ("Final answer: 1.200.000", "de", 1_200_000),
+    ("The answer is 1,200 litres of water.", "de", 1200),
+    ("1,200", "ja", 1200),
+])  # fmt: skip
 def test_numbers_are_read_in_the_notation_of_the_tasks_language(text: str, language: str, value: float) -> None:
     item = Item(id="i", task="t", cluster="c", vars={"question": ""}, reference={"answer": value})
     reply = Reply(id=item.id, task=item.task, tutor="m", key="k", turns=[Turn(messages="prompt", text=text)])
@@ -161,18 +149,15 @@ def test_replies_that_go_on_as_another_speaker_are_counted(tmp_path: Path) -> No
     assert count_replies(path).continued == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "why", "doubt"),
-    [
-        ("", "empty reply", False),
-        ("It cannot be determined.", "declined: states that there is no answer", False),
-        ("Final answer: 3 to 5 days", "no statement: a range", False),
-        ("I would think about the price first.", "no number", False),
-        ("So Jeff gets $80 and Brad gets $20.", "ambiguous number: several numbers", True),
-        ("Das sind 2 * 30 = 60 Meilen am Tag.\nEndgültige Antwort: 31.800", "thousands: a point that may separate thousands", True),
-        ("\\boxed{x + y}", "unknown kind: no number in the box", True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "why", "doubt"), [
+    ("", "empty reply", False),
+    ("It cannot be determined.", "declined: states that there is no answer", False),
+    ("Final answer: 3 to 5 days", "no statement: a range", False),
+    ("I would think about the price first.", "no number", False),
+    ("So Jeff gets $80 and Brad gets $20.", "ambiguous number: several numbers", True),
+    ("Das sind 2 * 30 = 60 Meilen am Tag.\nEndgültige Antwort: 31.800", "thousands: a point that may separate thousands", True),
+    ("\\boxed{x + y}", "unknown kind: no number in the box", True),
+])  # fmt: skip
 def test_what_the_parser_did_not_understand_is_told_apart(text: str, why: str, doubt: bool) -> None:
     item = Item(id="i", task="t", cluster="c", vars={"question": "q"}, reference={"answer": "4"})
     [reading] = grade_answer(item, text, "robust")

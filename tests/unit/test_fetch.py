@@ -77,14 +77,11 @@ def test_a_later_run_continues_a_part_file(files: str, tmp_path: Path) -> None:
     assert Files.ranges == [f"bytes={size}-"] and out.read_bytes() == BODY
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("altered", "expected sha256 [0-9a-f]{64}, found"),
-        ("short", "expected a JSON record"),
-        ("missing", "the server answers with status 404"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "expected"), [
+    ("altered", "expected sha256 [0-9a-f]{64}, found"),
+    ("short", "expected a JSON record"),
+    ("missing", "the server answers with status 404"),
+])  # fmt: skip
 def test_a_wrong_file_is_refused_and_never_takes_the_final_name(
     kind: str, expected: str, files: str, tmp_path: Path
 ) -> None:

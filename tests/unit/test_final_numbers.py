@@ -113,20 +113,17 @@ def test_the_library_of_the_field_agrees_on_what_it_is_made_for(capsys: pytest.C
     assert agrees < len(CASES) * 0.7, "once it reads prose as people do, it should become the parser"
 
 
-@pytest.mark.parametrize(
-    ("content", "value", "why"),
-    [
-        ("12", 12, None),
-        ("x = 3 = 4", 4, None),  # the end of the equation
-        ("n = 2 + 3", None, "a calculation without its result"),
-        ("3, 4", None, "several numbers in one box"),
-        ("3, 4 in 5 days", None, "several numbers in one box"),
-        ("total=5 items=7", 7, None),
-        ("5 and 5", 5, None),
-        (r"\frac{1,250.5}{2,501}", 0.5, None),
-        (r"\frac{1.5}{0}", None, "no number"),
-    ],
-)
+@pytest.mark.parametrize(("content", "value", "why"), [
+    ("12", 12, None),
+    ("x = 3 = 4", 4, None),  # the end of the equation
+    ("n = 2 + 3", None, "a calculation without its result"),
+    ("3, 4", None, "several numbers in one box"),
+    ("3, 4 in 5 days", None, "several numbers in one box"),
+    ("total=5 items=7", 7, None),
+    ("5 and 5", 5, None),
+    (r"\frac{1,250.5}{2,501}", 0.5, None),
+    (r"\frac{1.5}{0}", None, "no number"),
+])  # fmt: skip
 def test_a_box_is_read_by_itself(content: str, value: float | None, why: str | None) -> None:
     final = read_final(f"So \\boxed{{{content}}}")
     assert final.value == (None if value is None else pytest.approx(value)) and bool(final.why_none) is (value is None)
@@ -174,19 +171,16 @@ NUMERALS: dict[str, list[tuple[float, str, bool, str | None]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        ("10\u00b2 and 10\u207b\u00b9\u00b2", "10^2 and 10^-12"),
-        ("3\u00bd", "3 1/2"),
-        ("25 cm\u00b2 or 4 m^2 wide", "25 cm or 4 m wide"),
-        ("eggs\n  - 7 a day\n\u2022 5", "eggs\n   7 a day\n 5"),
-        ("- 7 apples", "7 apples"),
-        ("7 apples \u2013 5 pears", "7 apples 5 pears"),
-        ("**5** `x_1`\u200b", "5 x1"),
-        ("\uff15 \uff0b \uff13", "5 + 3"),
-    ],
-)
+@pytest.mark.parametrize(("text", "read"), [
+    ("10\u00b2 and 10\u207b\u00b9\u00b2", "10^2 and 10^-12"),
+    ("3\u00bd", "3 1/2"),
+    ("25 cm\u00b2 or 4 m^2 wide", "25 cm or 4 m wide"),
+    ("eggs\n  - 7 a day\n\u2022 5", "eggs\n   7 a day\n 5"),
+    ("- 7 apples", "7 apples"),
+    ("7 apples \u2013 5 pears", "7 apples 5 pears"),
+    ("**5** `x_1`\u200b", "5 x1"),
+    ("\uff15 \uff0b \uff13", "5 + 3"),
+])  # fmt: skip
 def test_signs_of_print_become_those_of_a_keyboard(text: str, read: str) -> None:
     assert plain_notation(text) == read
 

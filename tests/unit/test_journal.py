@@ -128,18 +128,14 @@ def test_a_truncated_last_line_loses_only_that_answer(cut: int, tmp_path: Path) 
         assert {"k4", "k5"} <= set(journal.answers), "lines after a truncated one are intact"
 
 
-@pytest.mark.parametrize(
-    ("damage", "kept", "broken"),
-    [
-        (lambda lines: [], 0, 0),
-        (lambda lines: [lines[0], b"\x00" * 50 + b"\n", *lines[1:]], 5, 1),
-        (lambda lines: lines + lines, 5, 0),
-        (lambda lines: lines[::-1], 5, 0),
-        (lambda lines: [b'{"key": "k9"}\n', b"[]\n", b"\xff\xfe\n", *lines], 5, 3),
-        (lambda lines: [b"\n", b"  \n", *lines], 5, 0),
-    ],
-    ids=["zero bytes", "NUL bytes", "doubled", "swapped", "foreign lines", "blank lines"],
-)
+@pytest.mark.parametrize(("damage", "kept", "broken"), [
+    (lambda lines: [], 0, 0),
+    (lambda lines: [lines[0], b"\x00" * 50 + b"\n", *lines[1:]], 5, 1),
+    (lambda lines: lines + lines, 5, 0),
+    (lambda lines: lines[::-1], 5, 0),
+    (lambda lines: [b'{"key": "k9"}\n', b"[]\n", b"\xff\xfe\n", *lines], 5, 3),
+    (lambda lines: [b"\n", b"  \n", *lines], 5, 0),
+], ids=["zero bytes", "NUL bytes", "doubled", "swapped", "foreign lines", "blank lines"])  # fmt: skip
 def test_a_damaged_journal_keeps_its_valid_lines(damage: object, kept: int, broken: int, tmp_path: Path) -> None:
     path = filled_journal(tmp_path / "j.jsonl")
     path.write_bytes(b"".join(damage(path.read_bytes().splitlines(keepends=True))))

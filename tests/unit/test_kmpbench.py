@@ -326,15 +326,12 @@ def test_a_new_problem_has_a_solution_and_copies_nothing(texts: list[str], right
     assert grade_new_problem(GEN, texts, "robust")[0].correct is right
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("\\boxed{2\\frac{1}{2}}", 2.5), ("\\boxed{\\tfrac{3}{4}}", 0.75), ("\\boxed{\\frac 3 4}", 0.75), ("\\boxed{\\frac{3.5}{2}}", 1.75),
-        ("\\boxed{\\frac{-3}{4}}", -0.75), ("\\boxed{24\\,\\text{cm}^{2}}", 24), ("\\boxed{12^\\circ}", 12), ("\\boxed{5x=20}", 20),
-        ("\\boxed{3,000}", 3000), ("\\boxed{12\\%}", 12), ("\\boxed{\\$4.50}", 4.5), ("\\boxed{18} \\boxed{}", 18), ("\\boxed{x=5}", 5),
-        ("\\boxed{\\sqrt{16}}", None), ("\\boxed{5 \\times 10^{3}}", 5000), ("\\boxed{3:45}", None), ("\\boxed{2 \\times 3 = 6}", 6),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "value"), [
+    ("\\boxed{2\\frac{1}{2}}", 2.5), ("\\boxed{\\tfrac{3}{4}}", 0.75), ("\\boxed{\\frac 3 4}", 0.75), ("\\boxed{\\frac{3.5}{2}}", 1.75),
+    ("\\boxed{\\frac{-3}{4}}", -0.75), ("\\boxed{24\\,\\text{cm}^{2}}", 24), ("\\boxed{12^\\circ}", 12), ("\\boxed{5x=20}", 20),
+    ("\\boxed{3,000}", 3000), ("\\boxed{12\\%}", 12), ("\\boxed{\\$4.50}", 4.5), ("\\boxed{18} \\boxed{}", 18), ("\\boxed{x=5}", 5),
+    ("\\boxed{\\sqrt{16}}", None), ("\\boxed{5 \\times 10^{3}}", 5000), ("\\boxed{3:45}", None), ("\\boxed{2 \\times 3 = 6}", 6),
+])  # fmt: skip
 def test_boxes_are_read_as_numbers_or_not_at_all(text: str, value: float | None) -> None:
     number = final_number(text)
     assert (number[0] if number else None) == (None if value is None else pytest.approx(value))

@@ -224,28 +224,25 @@ def test_strata_follow_the_judges_verdicts(run_folder: Path, tmp_path: Path) -> 
     }
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"names": []}, r"^--annotators: expected at least one annotator, found none"),
-        ({"names": ["a b"]}, r"^--annotators: 'a b' cannot be part of a file name"),
-        ({"names": ["ann", "ann"]}, r"^--annotators: a name is listed twice"),
-        ({"overlap": 0}, r"^--overlap: expected 1 to 3 annotators per reply, found 0"),
-        ({"overlap": 4}, r"^--overlap: expected 1 to 3 annotators per reply, found 4"),
-        ({"n": 10**6}, r"^--n: 1000000 replies requested, but there are only \d+"),
-        ({"tasks": ["mistake_remediatio"]}, r"^--tasks: 'mistake_remediatio'.*mistake_remediation"),
-        ({"tutors": ["ecko"]}, r"^--tutors: 'ecko'.*echo"),
-        ({"rubric": "mrbench_taxonomi"}, r"^--rubric: 'mrbench_taxonomi'.*mrbench_taxonomy"),
-        ({"tasks": ["ec"], "scheme": "disagreement"}, r"^--scheme: disagreement needs at least two judges.*--scheme random"),
-        ({"guideline": Path("nothing.txt")}, r"^nothing\.txt: cannot be read: .*No such file.*name an existing file, saved as UTF-8 text"),
-        ({"against": "far", "rubric": RUBRIC}, r"^--against: cannot be combined with --rubric.*remove --rubric"),
-        ({"against": "far", "rubric": RUBRIC, "scheme": "verdict"}, r"cannot be combined with --rubric, --scheme"),
-        ({"against": "ecko"}, r"^--against: 'ecko'.*echo"),
-        ({"against": "far", "tutors": ["nobody"]}, r"^--tutors: 'nobody'"),
-        ({"against": "far", "tasks": ["mistake_remediatio"]}, r"^--tasks: 'mistake_remediatio'.*mistake_remediation"),
-        ({"against": "far", "tutors": ["far"]}, r"^--against: found no reply of another tutor to compare with the replies of "),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "message"), [
+    ({"names": []}, r"^--annotators: expected at least one annotator, found none"),
+    ({"names": ["a b"]}, r"^--annotators: 'a b' cannot be part of a file name"),
+    ({"names": ["ann", "ann"]}, r"^--annotators: a name is listed twice"),
+    ({"overlap": 0}, r"^--overlap: expected 1 to 3 annotators per reply, found 0"),
+    ({"overlap": 4}, r"^--overlap: expected 1 to 3 annotators per reply, found 4"),
+    ({"n": 10**6}, r"^--n: 1000000 replies requested, but there are only \d+"),
+    ({"tasks": ["mistake_remediatio"]}, r"^--tasks: 'mistake_remediatio'.*mistake_remediation"),
+    ({"tutors": ["ecko"]}, r"^--tutors: 'ecko'.*echo"),
+    ({"rubric": "mrbench_taxonomi"}, r"^--rubric: 'mrbench_taxonomi'.*mrbench_taxonomy"),
+    ({"tasks": ["ec"], "scheme": "disagreement"}, r"^--scheme: disagreement needs at least two judges.*--scheme random"),
+    ({"guideline": Path("nothing.txt")}, r"^nothing\.txt: cannot be read: .*No such file.*name an existing file, saved as UTF-8 text"),
+    ({"against": "far", "rubric": RUBRIC}, r"^--against: cannot be combined with --rubric.*remove --rubric"),
+    ({"against": "far", "rubric": RUBRIC, "scheme": "verdict"}, r"cannot be combined with --rubric, --scheme"),
+    ({"against": "ecko"}, r"^--against: 'ecko'.*echo"),
+    ({"against": "far", "tutors": ["nobody"]}, r"^--tutors: 'nobody'"),
+    ({"against": "far", "tasks": ["mistake_remediatio"]}, r"^--tasks: 'mistake_remediatio'.*mistake_remediation"),
+    ({"against": "far", "tutors": ["far"]}, r"^--against: found no reply of another tutor to compare with the replies of "),
+])  # fmt: skip
 def test_unsuitable_options_are_one_line(
     options: dict[str, Any], message: str, run_folder: Path, tmp_path: Path
 ) -> None:
@@ -289,13 +286,10 @@ def test_a_rubric_may_have_its_own_guideline(
     assert "Our own rules" in page and "Reason: " not in page
 
 
-@pytest.mark.parametrize(
-    ("names", "options", "message"),
-    [
-        (None, {"doubled": -1}, "--doubled: expected a number of dialogues, found -1"),
-        (["ann"], {"doubled": 3}, r"no reply has several annotators, since --overlap is 1\. Fix: name a second annotator"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("names", "options", "message"), [
+    (None, {"doubled": -1}, "--doubled: expected a number of dialogues, found -1"),
+    (["ann"], {"doubled": 3}, r"no reply has several annotators, since --overlap is 1\. Fix: name a second annotator"),
+])  # fmt: skip
 def test_impossible_doubling_is_refused(
     names: list[str] | None, options: dict[str, Any], message: str, run_folder: Path, tmp_path: Path
 ) -> None:
@@ -392,13 +386,10 @@ def test_replies_that_failed_are_not_drawn(run_folder: Path, tmp_path: Path, mon
     assert [candidate.item.id for candidate in candidates] == [reply.id for reply in replies[1:]]
 
 
-@pytest.mark.parametrize(
-    ("rubric", "tasks", "expected"),
-    [
-        (None, None, RUBRIC), (None, ["ec"], "kmp_error_reason"), ("kmp_error_reason", None, "kmp_error_reason"),
-        (RUBRIC, [TASK], RUBRIC),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rubric", "tasks", "expected"), [
+    (None, None, RUBRIC), (None, ["ec"], "kmp_error_reason"), ("kmp_error_reason", None, "kmp_error_reason"),
+    (RUBRIC, [TASK], RUBRIC),
+])  # fmt: skip
 def test_people_label_by_what_the_leading_judge_reads(
     rubric: str | None, tasks: list[str] | None, expected: str, run_folder: Path
 ) -> None:

@@ -28,13 +28,10 @@ def plan_with(labels: Path, **run: Any) -> Any:
     return plan_of(config)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (GOOD, None), (GOOD.replace("Yes", "Maybe"), "Maybe"), (GOOD.replace("Actionability", "Charm"), "Charm"),
-        ("id,tutor,reply\n1,a,x\n", "criterion"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "message"), [
+    (GOOD, None), (GOOD.replace("Yes", "Maybe"), "Maybe"), (GOOD.replace("Actionability", "Charm"), "Charm"),
+    ("id,tutor,reply\n1,a,x\n", "criterion"),
+])  # fmt: skip
 def test_labels_are_read_before_a_judge_is_asked(tmp_path: Path, content: str, message: str | None) -> None:
     labels = tmp_path / "ours.csv"
     labels.write_text(content, encoding="utf-8")
@@ -64,13 +61,10 @@ def test_a_run_without_files_of_its_user_reads_none() -> None:
     assert list(checks_of_readings(plan_of(config))) == []
 
 
-@pytest.mark.parametrize(
-    ("tasks", "lines"),
-    [
-        (["mrbench"], []),
-        (["mathtutorbench/problem_solving"], ["models.j.rubrics: this judge grades no task of the run: it has mrbench_taxonomy, and no task is graded by a judge"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("tasks", "lines"), [
+    (["mrbench"], []),
+    (["mathtutorbench/problem_solving"], ["models.j.rubrics: this judge grades no task of the run: it has mrbench_taxonomy, and no task is graded by a judge"]),
+])  # fmt: skip
 def test_a_judge_that_grades_no_task_is_named(tmp_path: Path, tasks: list[str], lines: list[str]) -> None:
     labels = tmp_path / "ours.csv"
     labels.write_text(GOOD, encoding="utf-8")

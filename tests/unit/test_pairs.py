@@ -119,32 +119,26 @@ def test_a_file_of_another_shape_is_one_clear_line(tmp_path: Path) -> None:
         write_pairs("ultrafeedback", [[]], tmp_path / "p", tmp_path / "c")
 
 
-@pytest.mark.parametrize(
-    ("changes", "count"),
-    [
-        ({}, 8),
-        ({"Tutor_Tone": "Neutral"}, 7),
-        ({"Revealing_of_the_Answer": "Yes (and the answer is correct)"}, 7),
-        ({"Mistake_Location": "To some extent", "Coherence": "No"}, 6),
-        (dict.fromkeys(DESIRED, "No"), 1),
-    ],
-)
+@pytest.mark.parametrize(("changes", "count"), [
+    ({}, 8),
+    ({"Tutor_Tone": "Neutral"}, 7),
+    ({"Revealing_of_the_Answer": "Yes (and the answer is correct)"}, 7),
+    ({"Mistake_Location": "To some extent", "Coherence": "No"}, 6),
+    (dict.fromkeys(DESIRED, "No"), 1),
+])  # fmt: skip
 def test_desired_criteria_are_counted_as_in_equation_2(changes: dict[str, str], count: int) -> None:
     assert mrbench.desired_criteria({**DESIRED, **changes}) == count
 
 
-@pytest.mark.parametrize(
-    ("criterion", "label", "value"),
-    [
-        ("Actionability", "No", 0),
-        ("Actionability", "To some extent", 1),
-        ("Tutor_Tone", "Offensive", 0),
-        ("Tutor_Tone", "Neutral", 1),
-        ("Revealing_of_the_Answer", "No", 1),
-        ("Revealing_of_the_Answer", "Yes (but the answer is incorrect)", 1),
-        ("Revealing_of_the_Answer", "Yes (and the answer is correct)", 0),
-    ],
-)
+@pytest.mark.parametrize(("criterion", "label", "value"), [
+    ("Actionability", "No", 0),
+    ("Actionability", "To some extent", 1),
+    ("Tutor_Tone", "Offensive", 0),
+    ("Tutor_Tone", "Neutral", 1),
+    ("Revealing_of_the_Answer", "No", 1),
+    ("Revealing_of_the_Answer", "Yes (but the answer is incorrect)", 1),
+    ("Revealing_of_the_Answer", "Yes (and the answer is correct)", 0),
+])  # fmt: skip
 def test_labels_become_binary(criterion: str, label: str, value: int) -> None:
     assert binary_label(criterion, label) == value
 

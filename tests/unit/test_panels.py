@@ -28,22 +28,19 @@ def votes(*values: str | bool | None) -> dict[str, Verdict]:
     }
 
 
-@pytest.mark.parametrize(
-    ("vote", "values", "expected"),
-    [
-        ("majority", (YES, NO, NO), NO),
-        ("majority", (YES, NO), YES),  # a tie: the judge named first decides
-        ("majority", (SOME, NO, YES), SOME),
-        ("majority", (None, NO, YES), NO),  # a missing verdict is not a vote
-        ("majority", (None, None, None), None),
-        ("mean", (YES, NO, NO), SOME),
-        ("mean", (YES, NO), SOME),
-        ("mean", (YES, SOME), YES),  # half way between two labels: the judge named first decides
-        ("mean", (SOME, YES), SOME),
-        ("mean", (YES, YES, NO), SOME),
-        ("mean", (None, NO, NO), NO),
-    ],
-)
+@pytest.mark.parametrize(("vote", "values", "expected"), [
+    ("majority", (YES, NO, NO), NO),
+    ("majority", (YES, NO), YES),  # a tie: the judge named first decides
+    ("majority", (SOME, NO, YES), SOME),
+    ("majority", (None, NO, YES), NO),  # a missing verdict is not a vote
+    ("majority", (None, None, None), None),
+    ("mean", (YES, NO, NO), SOME),
+    ("mean", (YES, NO), SOME),
+    ("mean", (YES, SOME), YES),  # half way between two labels: the judge named first decides
+    ("mean", (SOME, YES), SOME),
+    ("mean", (YES, YES, NO), SOME),
+    ("mean", (None, NO, NO), NO),
+])  # fmt: skip
 def test_verdicts_are_combined_by_each_vote(vote: str, values: tuple[str | None, ...], expected: str | None) -> None:
     verdict = combine_votes(vote, TAXONOMY, "Mistake_Identification", votes(*values))
     assert verdict.value == expected
@@ -101,31 +98,28 @@ def plan_with(panel: dict[str, Any], judges: list[str], **members: dict[str, Any
     return plan_of({**raw, "edition": "demo", "run": run})
 
 
-@pytest.mark.parametrize(
-    ("panel", "judges", "members", "message"),
-    [
-        ({"judges": ["one"]}, ["one", "panel"], {}, "expected a panel of two or more different 'judges'"),
-        ({"judges": ["one", "one"]}, ["one", "panel"], {}, "two or more different 'judges'"),
-        ({"judges": ["one", "two"], "model": "judge-model"}, ["panel"], {}, "expected exactly one of 'model', 'judges' (a panel) and 'words: true'"),
-        ({"judges": ["one", "two"], "max_tokens": 3}, ["panel"], {}, "a panel sends no requests: set 'max_tokens' in the entries of its judges"),
-        ({"judges": ["one", "two"]}, ["panel", "one"], {}, "models.panel.judges[1]: two is not a judge of this run"),
-        ({"judges": ["one", "twoo"]}, ["panel", "one"], {}, "models.panel.judges[1]: 'twoo' is not in config/models.yaml. Fix: did you mean 'two'?"),
-        (
-            {"judges": ["one", "inner"]},
-            ["panel", "one", "two", "inner"],
-            {"inner": {"engine": "judge", "judges": ["one", "two"]}},
-            "models.panel.judges[1]: expected a single judge, found the panel inner",
-        ),
-        ({"judges": ["one", "echo"]}, ["panel", "one"], {}, "models.panel.judges[1]: expected a judge, found 'echo' with engine baseline"),
-        (
-            {"judges": ["one", "two"]},
-            ["panel", "one", "two"],
-            {"two": {**JUDGE, "rubrics": ["mrbench_critic"], "pairs": []}},
-            "models.panel.judges: the panel's judges share no rubric (one: mrbench_taxonomy, pairs_simple; two: mrbench_critic)",
-        ),
-        ({"judges": ["one", "two"]}, ["panel", "one", "two"], {"two": {**JUDGE, "rubrics": ["mrbench_critic", "mrbench_taxonomy"]}}, "models.two.rubrics"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("panel", "judges", "members", "message"), [
+    ({"judges": ["one"]}, ["one", "panel"], {}, "expected a panel of two or more different 'judges'"),
+    ({"judges": ["one", "one"]}, ["one", "panel"], {}, "two or more different 'judges'"),
+    ({"judges": ["one", "two"], "model": "judge-model"}, ["panel"], {}, "expected exactly one of 'model', 'judges' (a panel) and 'words: true'"),
+    ({"judges": ["one", "two"], "max_tokens": 3}, ["panel"], {}, "a panel sends no requests: set 'max_tokens' in the entries of its judges"),
+    ({"judges": ["one", "two"]}, ["panel", "one"], {}, "models.panel.judges[1]: two is not a judge of this run"),
+    ({"judges": ["one", "twoo"]}, ["panel", "one"], {}, "models.panel.judges[1]: 'twoo' is not in config/models.yaml. Fix: did you mean 'two'?"),
+    (
+        {"judges": ["one", "inner"]},
+        ["panel", "one", "two", "inner"],
+        {"inner": {"engine": "judge", "judges": ["one", "two"]}},
+        "models.panel.judges[1]: expected a single judge, found the panel inner",
+    ),
+    ({"judges": ["one", "echo"]}, ["panel", "one"], {}, "models.panel.judges[1]: expected a judge, found 'echo' with engine baseline"),
+    (
+        {"judges": ["one", "two"]},
+        ["panel", "one", "two"],
+        {"two": {**JUDGE, "rubrics": ["mrbench_critic"], "pairs": []}},
+        "models.panel.judges: the panel's judges share no rubric (one: mrbench_taxonomy, pairs_simple; two: mrbench_critic)",
+    ),
+    ({"judges": ["one", "two"]}, ["panel", "one", "two"], {"two": {**JUDGE, "rubrics": ["mrbench_critic", "mrbench_taxonomy"]}}, "models.two.rubrics"),
+])  # fmt: skip
 def test_invalid_panels_are_refused(
     panel: dict[str, Any], judges: list[str], members: dict[str, Any], message: str
 ) -> None:

@@ -142,18 +142,15 @@ def test_statistics_of_a_reply() -> None:
     assert product["reveals_answer"] is False, "a product is not its digits"
 
 
-@pytest.mark.parametrize(
-    ("text", "ends"),
-    [
-        ("Before we move on, do you want me to walk you through it?", True),
-        ('Then I asked: "What is 2 + 2?"', True),
-        ("**What is the next step?** \U0001f642", True),
-        ("\u0645\u0627 \u0627\u0644\u062e\u0637\u0648\u0629\u061f", True),  # Arabic question mark
-        ("What is it? It is 4.", False),
-        ("Is it 4? Yes", False),
-        ("", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "ends"), [
+    ("Before we move on, do you want me to walk you through it?", True),
+    ('Then I asked: "What is 2 + 2?"', True),
+    ("**What is the next step?** \U0001f642", True),
+    ("\u0645\u0627 \u0627\u0644\u062e\u0637\u0648\u0629\u061f", True),  # Arabic question mark
+    ("What is it? It is 4.", False),
+    ("Is it 4? Yes", False),
+    ("", False),
+])  # fmt: skip
 def test_a_reply_ends_with_a_question(text: str, ends: bool) -> None:
     """TutorBench, section 3.6: study mode often ends with a counter-question."""
     readings = GRADERS["statistics"].read(item(), text, "robust")
@@ -220,17 +217,14 @@ def test_stop_strings_are_applied_where_the_server_did_not() -> None:
     assert cut_at_stop("18", []) == "18"
 
 
-@pytest.mark.parametrize(
-    ("over", "under", "text"),
-    [
-        ("1.5", "2", " 0.75"),
-        ("3,000", "1.5", " 2000"),
-        ("3", "1,000", " 0.003"),
-        ("1", "0", " "),
-        ("1.2.3", "2", " "),
-        ("1", "-.", " "),
-    ],
-)
+@pytest.mark.parametrize(("over", "under", "text"), [
+    ("1.5", "2", " 0.75"),
+    ("3,000", "1.5", " 2000"),
+    ("3", "1,000", " 0.003"),
+    ("1", "0", " "),
+    ("1.2.3", "2", " "),
+    ("1", "-.", " "),
+])  # fmt: skip
 def test_a_fraction_is_its_value_or_nothing(over: str, under: str, text: str) -> None:
     assert quotient(over, under) == text
 

@@ -128,25 +128,22 @@ def test_the_context_of_a_reply_is_shown_once_and_turn_by_turn() -> None:
 LONG_TURN = "I think there are 15 tulips, because 6 and 9 is 15."
 
 
-@pytest.mark.parametrize(
-    ("fields", "solution", "history", "titles"),
-    [
-        # a part of the dialogue in another field, and an empty field
-        ({"dialog_history": "Student: 5 is it", "history": "Tutor: What?\nStudent: 5 is it", "topic": ""}, None, [], ["Conversation"]),
-        # the student's last turn as a field of its own
-        ({"history": f"Student: {LONG_TURN}", "question": LONG_TURN}, None, [], ["Conversation"]),
-        # a short solution that a turn repeats by chance is kept
-        ({"history": "Student: 4"}, "4", [], ["Reference solution", "Conversation"]),
-        # fields that the data set marks as missing
-        ({"question": "2 + 2", "topic": "N/A"}, "Not Available", [], ["Problem"]),
-        # one solution in two layouts
-        ({"student_solution": "Step 1\\nStep 2", "student_solution_lines": "Step 1\nStep 2"}, None, [], ["Student's solution"]),
-        # chat messages that repeat a field
-        ({"question": LONG_TURN}, None, [{"role": "user", "content": LONG_TURN}], ["Conversation"]),
-        # signs count: these two are different problems
-        ({"question": "What is 2 + 2 now?", "variant": "What is 2 - 2 now?"}, None, [], ["Problem", "Variant"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("fields", "solution", "history", "titles"), [
+    # a part of the dialogue in another field, and an empty field
+    ({"dialog_history": "Student: 5 is it", "history": "Tutor: What?\nStudent: 5 is it", "topic": ""}, None, [], ["Conversation"]),
+    # the student's last turn as a field of its own
+    ({"history": f"Student: {LONG_TURN}", "question": LONG_TURN}, None, [], ["Conversation"]),
+    # a short solution that a turn repeats by chance is kept
+    ({"history": "Student: 4"}, "4", [], ["Reference solution", "Conversation"]),
+    # fields that the data set marks as missing
+    ({"question": "2 + 2", "topic": "N/A"}, "Not Available", [], ["Problem"]),
+    # one solution in two layouts
+    ({"student_solution": "Step 1\\nStep 2", "student_solution_lines": "Step 1\nStep 2"}, None, [], ["Student's solution"]),
+    # chat messages that repeat a field
+    ({"question": LONG_TURN}, None, [{"role": "user", "content": LONG_TURN}], ["Conversation"]),
+    # signs count: these two are different problems
+    ({"question": "What is 2 + 2 now?", "variant": "What is 2 - 2 now?"}, None, [], ["Problem", "Variant"]),
+])  # fmt: skip
 def test_a_text_of_an_item_is_shown_once(
     fields: dict[str, str], solution: str | None, history: list[dict[str, str]], titles: list[str]
 ) -> None:

@@ -278,18 +278,15 @@ def test_a_record_that_should_have_a_picture_and_names_none_is_listed(gallery: s
     assert "blue" not in Gallery.requested
 
 
-@pytest.mark.parametrize(
-    ("form", "content", "message"),
-    [
-        ("csv", b"a,b\n1,2\n1,2,3\n", r":3.*expected 2 cells"),
-        ("csv", b"a,b\n1\n", r":2.*expected 2 cells"),
-        ("csv", b'a,b\n1,"2\n', "the row cannot be parsed as CSV"),
-        ("csv", b'a,b\n1,"2"3\n', "the row cannot be parsed as CSV"),
-        ("csv", b"a,b\n\xff,2\n", "found invalid UTF-8"),
-        ("parquet", b"PAR1 or so", "cannot be read as Parquet"),
-        ("parquet", b"", "cannot be read as Parquet"),
-    ],
-)
+@pytest.mark.parametrize(("form", "content", "message"), [
+    ("csv", b"a,b\n1,2\n1,2,3\n", r":3.*expected 2 cells"),
+    ("csv", b"a,b\n1\n", r":2.*expected 2 cells"),
+    ("csv", b'a,b\n1,"2\n', "the row cannot be parsed as CSV"),
+    ("csv", b'a,b\n1,"2"3\n', "the row cannot be parsed as CSV"),
+    ("csv", b"a,b\n\xff,2\n", "found invalid UTF-8"),
+    ("parquet", b"PAR1 or so", "cannot be read as Parquet"),
+    ("parquet", b"", "cannot be read as Parquet"),
+])  # fmt: skip
 def test_a_damaged_table_is_named_by_its_line(form: str, content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)

@@ -306,15 +306,12 @@ def test_variables_of_a_line_are_literal() -> None:
     assert shell_lines.environment_assignments() == ""
 
 
-@pytest.mark.parametrize(
-    ("entry", "with_code"),
-    [
-        ({"engine": "vllm"}, False), ({"engine": "vllm", "trust_remote_code": True}, True), ({"engine": "weights"}, False),
-        ({"engine": "reward"}, False), ({"engine": "reward", "trust_remote_code": True}, True),
-        ({"engine": "reward", "trust_remote_code": True, "adapter": "internlm2"}, True),
-        ({"engine": "reward", "adapter": "internlm2"}, True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("entry", "with_code"), [
+    ({"engine": "vllm"}, False), ({"engine": "vllm", "trust_remote_code": True}, True), ({"engine": "weights"}, False),
+    ({"engine": "reward"}, False), ({"engine": "reward", "trust_remote_code": True}, True),
+    ({"engine": "reward", "trust_remote_code": True, "adapter": "internlm2"}, True),
+    ({"engine": "reward", "adapter": "internlm2"}, True),
+])  # fmt: skip
 def test_weights_are_fetched_with_code_only_if_it_runs(entry: dict[str, Any], with_code: bool, plan: RulePlan) -> None:
     weights = {"repo": "org/m", "revision": "0" * 40}
     kinds = {"vllm": VllmModel, "weights": WeightsOnly, "reward": RewardModel}
@@ -331,14 +328,11 @@ def test_max_tokens_of_the_run_reach_the_tutors_jobs() -> None:
     assert replies_stage.generate_replies_job(plan, benchmark, tutor).max_tokens == 77
 
 
-@pytest.mark.parametrize(
-    ("key", "line"),
-    [
-        ("dataset", "dataset: 'x' is not in the registry. Fix: choose one of "),
-        ("loader", "loader: 'x' is not in the registry. Fix: choose one of "),
-        ("graders", "graders: 'x' is not in the registry. Fix: choose one of "),
-    ],
-)
+@pytest.mark.parametrize(("key", "line"), [
+    ("dataset", "dataset: 'x' is not in the registry. Fix: choose one of "),
+    ("loader", "loader: 'x' is not in the registry. Fix: choose one of "),
+    ("graders", "graders: 'x' is not in the registry. Fix: choose one of "),
+])  # fmt: skip
 def test_an_unknown_name_in_a_card_is_reported_by_its_key(key: str, line: str, plan: RulePlan) -> None:
     path, loaded = next(iter(plan.cards.items()))
     value = ["x"] if key == "graders" else "x"

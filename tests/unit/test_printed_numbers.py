@@ -64,20 +64,17 @@ def test_decimal_places_are_those_that_are_printed(value: str, places: int) -> N
     assert decimal_places(value) == places
 
 
-@pytest.mark.parametrize(
-    ("number", "measured", "verdict"),
-    [
-        ("3.74", Measured(3.744), "reproduced"),
-        ("3.74", Measured(3.746), "differs"),
-        ("3.74", Measured(3.88, low=3.0, high=4.0), "differs"),  # an interval does not excuse released data
-        ("0.84", Measured(0.80, "model", 0.76, 0.836), "reproduced"),
-        ("0.84", Measured(0.80, "model", 0.76, 0.834), "differs"),
-        ("0.84", Measured(0.80, "model"), "differs"),
-        ("55.65", Measured(55.65, "arithmetic", 55.64, 55.66), "follows"),
-        ("49.71", Measured(49.69, "arithmetic", 49.68, 49.70), "contradicts"),
-        ("49.71", Measured(49.71, note="demo data"), "not comparable"),
-    ],
-)
+@pytest.mark.parametrize(("number", "measured", "verdict"), [
+    ("3.74", Measured(3.744), "reproduced"),
+    ("3.74", Measured(3.746), "differs"),
+    ("3.74", Measured(3.88, low=3.0, high=4.0), "differs"),  # an interval does not excuse released data
+    ("0.84", Measured(0.80, "model", 0.76, 0.836), "reproduced"),
+    ("0.84", Measured(0.80, "model", 0.76, 0.834), "differs"),
+    ("0.84", Measured(0.80, "model"), "differs"),
+    ("55.65", Measured(55.65, "arithmetic", 55.64, 55.66), "follows"),
+    ("49.71", Measured(49.69, "arithmetic", 49.68, 49.70), "contradicts"),
+    ("49.71", Measured(49.71, note="demo data"), "not comparable"),
+])  # fmt: skip
 def test_verdicts(number: str, measured: Measured, verdict: str) -> None:
     assert verdict_of(printed(number), measured) == verdict
 

@@ -60,16 +60,13 @@ def test_the_shipped_run_file_scores_what_the_authors_flagged(data: Path, tmp_pa
         assert all(grade.span for grade in robust if grade.value is not None)
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"file": "x.jsonl"}, "set either file"),
-        ({"form": None, "speaker": None}, "dataset needs form"),
-        ({"dataset": "gsm8k_solution"}, r"models\.x\.dataset: .*did you mean 'gsm8k_solutions'"),
-        ({"form": "gsm8k_solution"}, r"models\.x\.form: .*did you mean 'gsm8k_solutions'"),
-        ({"speaker": None}, r"models\.x\.speaker: .*set it to the name of one tutor"),
-    ],
-)
+@pytest.mark.parametrize(("keys", "message"), [
+    ({"file": "x.jsonl"}, "set either file"),
+    ({"form": None, "speaker": None}, "dataset needs form"),
+    ({"dataset": "gsm8k_solution"}, r"models\.x\.dataset: .*did you mean 'gsm8k_solutions'"),
+    ({"form": "gsm8k_solution"}, r"models\.x\.form: .*did you mean 'gsm8k_solutions'"),
+    ({"speaker": None}, r"models\.x\.speaker: .*set it to the name of one tutor"),
+])  # fmt: skip
 def test_a_recorded_dataset_is_named_completely(keys: dict[str, Any], message: str) -> None:
     raw = shipped("released")
     entry = {**raw["models"]["gpt3-6b-finetuning"], **keys}

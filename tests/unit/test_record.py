@@ -226,17 +226,14 @@ def test_other_formats_hold_every_task_and_tutor(run: Path, tmp_path: Path) -> N
     assert hostile["samples"][0]["output"]["choices"][0]["message"]["content"].startswith("</script>")
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("../../etc", "_.._etc"),
-        ("a/b c", "a_b_c"),
-        ("", "_"),
-        ("...", "_"),
-        (".X.y", "X.y"),
-        ("Qwen2.5-7B", "Qwen2.5-7B"),
-    ],
-)
+@pytest.mark.parametrize(("text", "name"), [
+    ("../../etc", "_.._etc"),
+    ("a/b c", "a_b_c"),
+    ("", "_"),
+    ("...", "_"),
+    (".X.y", "X.y"),
+    ("Qwen2.5-7B", "Qwen2.5-7B"),
+])  # fmt: skip
 def test_a_hostile_name_leads_nowhere_else(text: str, name: str) -> None:
     assert safe_name(text) == name
 
@@ -300,15 +297,12 @@ def test_the_cost_of_a_shared_server_is_divided_by_tokens() -> None:
     assert format_quantities(shares["a-x"]) == "requests: 3, GPU hours: 0.333, joules: 150"
 
 
-@pytest.mark.parametrize(
-    ("why", "cpuinfo", "meminfo", "processor", "memory"),
-    [
-        ("Linux", "processor\t: 0\nmodel name\t: A chip: 2\n", "MemTotal:  25165824 kB\n", "A chip: 2", 24.0),
-        ("a processor without a name", "processor : 0\n", "MemTotal: 1048576 kB\n", platform.machine(), 1.0),
-        ("garbage", "\xff\x00", "MemTotal: much kB", platform.machine(), None),
-        ("no such files", None, None, platform.machine(), None),
-    ],
-)
+@pytest.mark.parametrize(("why", "cpuinfo", "meminfo", "processor", "memory"), [
+    ("Linux", "processor\t: 0\nmodel name\t: A chip: 2\n", "MemTotal:  25165824 kB\n", "A chip: 2", 24.0),
+    ("a processor without a name", "processor : 0\n", "MemTotal: 1048576 kB\n", platform.machine(), 1.0),
+    ("garbage", "\xff\x00", "MemTotal: much kB", platform.machine(), None),
+    ("no such files", None, None, platform.machine(), None),
+])  # fmt: skip
 def test_a_machine_is_described_by_proc(
     why: str, cpuinfo: str | None, meminfo: str | None, processor: str, memory: float | None, tmp_path: Path
 ) -> None:
@@ -320,18 +314,15 @@ def test_a_machine_is_described_by_proc(
     assert machine.cores == len(os.sched_getaffinity(0)) and machine.summary.count(",") == 2
 
 
-@pytest.mark.parametrize(
-    ("why", "cpuinfo", "computes"),
-    [
-        ("AVX-512", "processor : 0\nflags : fpu avx512f avx512_bf16 sse\n", True),
-        ("AMX", "flags\t\t: amx_tile amx_bf16\n", True),
-        ("Arm", "Features : fp asimd bf16 i8mm\n", True),
-        ("AVX-512 without bfloat16", "flags : fpu avx512f avx512dq\n", False),
-        ("the word in other fields", "model name : bf16 avx512_bf16\nflags : fpu\nbugs : bf16\n", False),
-        ("flags of the second processor", "flags : fpu\nflags : avx512_bf16\n", True),
-        ("no such file", None, False),
-    ],
-)
+@pytest.mark.parametrize(("why", "cpuinfo", "computes"), [
+    ("AVX-512", "processor : 0\nflags : fpu avx512f avx512_bf16 sse\n", True),
+    ("AMX", "flags\t\t: amx_tile amx_bf16\n", True),
+    ("Arm", "Features : fp asimd bf16 i8mm\n", True),
+    ("AVX-512 without bfloat16", "flags : fpu avx512f avx512dq\n", False),
+    ("the word in other fields", "model name : bf16 avx512_bf16\nflags : fpu\nbugs : bf16\n", False),
+    ("flags of the second processor", "flags : fpu\nflags : avx512_bf16\n", True),
+    ("no such file", None, False),
+])  # fmt: skip
 def test_bfloat16_is_read_from_the_processors_flags(
     why: str, cpuinfo: str | None, computes: bool, tmp_path: Path
 ) -> None:
@@ -378,15 +369,12 @@ SCORES = "results/scores/mathtutorbench/always-0.json"
 PARSED = "results/grades/mathtutorbench/_parsers/always-0.jsonl"
 
 
-@pytest.mark.parametrize(
-    ("why", "change", "message"),
-    [
-        ("altered", lambda folder: rewrite(folder / SCORES, lambda text: text.replace("0.0", "0.9", 1)), f"{SCORES} was altered"),
-        ("removed", lambda folder: (folder / PARSED).unlink(), f"{PARSED} is missing"),
-        ("added", lambda folder: (folder / "more.txt").write_text("x"), "more.txt was added"),
-        ("no manifest", lambda folder: (folder / MANIFEST).unlink(), f"it has no {MANIFEST}"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("why", "change", "message"), [
+    ("altered", lambda folder: rewrite(folder / SCORES, lambda text: text.replace("0.0", "0.9", 1)), f"{SCORES} was altered"),
+    ("removed", lambda folder: (folder / PARSED).unlink(), f"{PARSED} is missing"),
+    ("added", lambda folder: (folder / "more.txt").write_text("x"), "more.txt was added"),
+    ("no manifest", lambda folder: (folder / MANIFEST).unlink(), f"it has no {MANIFEST}"),
+])  # fmt: skip
 def test_files_that_are_not_as_sent_are_named(
     why: str, change: Callable[[Path], object], message: str, shared: Path, tmp_path: Path
 ) -> None:
@@ -473,17 +461,14 @@ def test_a_run_that_is_not_whole_is_not_shared(run: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "equal"),
-    [
-        (0.1, 0.1 + 1e-12, True),
-        (0.1, 0.1001, False),
-        (1.0, 1, True),
-        (None, 0.0, False),
-        ("a", "a", True),
-        (True, True, True),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "equal"), [
+    (0.1, 0.1 + 1e-12, True),
+    (0.1, 0.1001, False),
+    (1.0, 1, True),
+    (None, 0.0, False),
+    ("a", "a", True),
+    (True, True, True),
+])  # fmt: skip
 def test_numbers_are_the_same_but_for_their_last_digits(first: object, second: object, equal: bool) -> None:
     assert nearly_equal(first, second) is equal
 
@@ -544,13 +529,10 @@ def test_scores_of_fewer_items_are_not_taken_for_a_runs_own() -> None:
     assert differing_columns(first[key], first[key]) == []
 
 
-@pytest.mark.parametrize(
-    ("readers", "line"),
-    [
-        ({"step": 99}, f"parser step: version {GRADERS['step'].version} -> 99, so the same reply may get a different grade"),
-        ({}, "parsers: versions not recorded in the second run, so grades may differ"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("readers", "line"), [
+    ({"step": 99}, f"parser step: version {GRADERS['step'].version} -> 99, so the same reply may get a different grade"),
+    ({}, "parsers: versions not recorded in the second run, so grades may differ"),
+])  # fmt: skip
 def test_other_versions_of_parsers_are_reported(
     readers: dict[str, int], line: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -660,15 +642,12 @@ def test_only_what_is_of_the_run_is_shared(run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("why", "change", "message"),
-    [
-        ("a changed table", lambda folder: rewrite(folder / "results/report/scores.csv", lambda text: text.replace(",1.0,", ",0.5,", 1)), r"was altered: scores\.csv: row mathtutorbench"),
-        ("broken JSON", lambda folder: (folder / SCORES).write_text("[{"), "JSONDecodeError"),
-        ("no scores", lambda folder: (folder / SCORES).write_text("[]"), "found 0 records, recomputed"),
-        ("a configuration that is a list", lambda folder: (folder / "results/report/config.yaml").write_text("[]"), "cannot be recomputed"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("why", "change", "message"), [
+    ("a changed table", lambda folder: rewrite(folder / "results/report/scores.csv", lambda text: text.replace(",1.0,", ",0.5,", 1)), r"was altered: scores\.csv: row mathtutorbench"),
+    ("broken JSON", lambda folder: (folder / SCORES).write_text("[{"), "JSONDecodeError"),
+    ("no scores", lambda folder: (folder / SCORES).write_text("[]"), "found 0 records, recomputed"),
+    ("a configuration that is a list", lambda folder: (folder / "results/report/config.yaml").write_text("[]"), "cannot be recomputed"),
+])  # fmt: skip
 def test_a_change_with_a_new_checksum_is_reported_in_a_line(
     why: str, change: Callable[[Path], object], message: str, shared: Path, tmp_path: Path
 ) -> None:

@@ -138,15 +138,12 @@ def test_a_benchmarks_released_file_contains_several_tutors_replies(
         read_form(tmp_path, dialogues, other, "Expert", ["mistake_remediation"])
 
 
-@pytest.mark.parametrize(
-    ("entry", "problem"),
-    [
-        ({"file": "x.json", "form": "mrbench"}, r"models\.ours\.speaker: a file of the form mrbench contains replies by several tutors"),
-        ({"file": "x.jsonl", "speaker": "Expert"}, "speaker needs form"),
-        ({"file": ["x.jsonl", "y.txt"]}, "y.txt"),
-        ({"file": "x.json", "form": "mrbnch", "speaker": "Expert"}, r"models\.ours\.form: 'mrbnch' .*did you mean 'mrbench'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("entry", "problem"), [
+    ({"file": "x.json", "form": "mrbench"}, r"models\.ours\.speaker: a file of the form mrbench contains replies by several tutors"),
+    ({"file": "x.jsonl", "speaker": "Expert"}, "speaker needs form"),
+    ({"file": ["x.jsonl", "y.txt"]}, "y.txt"),
+    ({"file": "x.json", "form": "mrbnch", "speaker": "Expert"}, r"models\.ours\.form: 'mrbnch' .*did you mean 'mrbench'"),
+])  # fmt: skip
 def test_a_form_is_checked_before_any_work(entry: dict[str, str], problem: str) -> None:
     raw = shipped()
     raw["models"]["ours"] = {"engine": "recorded", **entry}

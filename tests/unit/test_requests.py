@@ -185,30 +185,24 @@ def test_planned_jobs_are_counted_by_stage(plan: RulePlan) -> None:
     assert new_requests(plan, [parsing]) == []
 
 
-@pytest.mark.parametrize(
-    ("parts", "words"),
-    [
-        ([(3, True, False), (0, True, False)], ""),
-        ([(3, True, False), (2, False, True)], "at most about "),
-        ([(3, False, False), (2, False, True)], "about "),
-        ([(0, False, False)], ""),
-        ([(None, False, False)], "about "),
-        ([], ""),
-    ],
-)
+@pytest.mark.parametrize(("parts", "words"), [
+    ([(3, True, False), (0, True, False)], ""),
+    ([(3, True, False), (2, False, True)], "at most about "),
+    ([(3, False, False), (2, False, True)], "about "),
+    ([(0, False, False)], ""),
+    ([(None, False, False)], "about "),
+    ([], ""),
+])  # fmt: skip
 def test_a_number_of_requests_says_how_sure_it_is(parts: list[tuple[int | None, bool, bool]], words: str) -> None:
     assert about(NewRequests("tutors", "t", "m", n, exact=exact, answered=kept) for n, exact, kept in parts) == words
 
 
-@pytest.mark.parametrize(
-    ("parts", "exact", "answered"),
-    [
-        ([(0, True, False), (0, True, False)], True, False),
-        ([(0, True, False), (2, False, True)], False, True),
-        ([(1, True, False), (2, False, True)], False, False),
-        ([(1, False, False), (2, False, True)], False, False),
-    ],
-)
+@pytest.mark.parametrize(("parts", "exact", "answered"), [
+    ([(0, True, False), (0, True, False)], True, False),
+    ([(0, True, False), (2, False, True)], False, True),
+    ([(1, True, False), (2, False, True)], False, False),
+    ([(1, False, False), (2, False, True)], False, False),
+])  # fmt: skip
 def test_a_job_is_settled_by_answers_on_file_only_if_each_part_may_be(
     parts: list[tuple[int, bool, bool]], exact: bool, answered: bool
 ) -> None:

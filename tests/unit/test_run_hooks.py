@@ -180,14 +180,11 @@ def test_images_are_those_of_planned_jobs(plan: RulePlan) -> None:
     assert hooks.used_images(plan, [inside(None), inside("docker://another")]) == {}
 
 
-@pytest.mark.parametrize(
-    ("resources", "partition"),
-    [
-        ({}, None), ({"slurm_partition": "gpu"}, "gpu"), ({"slurm_partition": "gpu", "cluster": "b"}, None),
-        ({"slurm_partition": "gpu", "clusters": "b"}, None), ({"slurm_partition": "gpu", "slurm_cluster": "b"}, None),
-        ({"slurm_partition": ""}, None), ({"slurm_partition": 7}, "7"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("resources", "partition"), [
+    ({}, None), ({"slurm_partition": "gpu"}, "gpu"), ({"slurm_partition": "gpu", "cluster": "b"}, None),
+    ({"slurm_partition": "gpu", "clusters": "b"}, None), ({"slurm_partition": "gpu", "slurm_cluster": "b"}, None),
+    ({"slurm_partition": ""}, None), ({"slurm_partition": 7}, "7"),
+])  # fmt: skip
 def test_the_slurm_request_of_a_job(resources: dict[str, Any], partition: str | None, plan: RulePlan) -> None:
     planned = job("generate_replies", {"benchmark": "mrbench", "tutor": "served"}, runtime=50, **resources)
     request = hooks.slurm_request(plan, planned)
@@ -353,13 +350,10 @@ print("before")
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "line"),
-    [
-        ("dry", "new requests: ['a', 'b', False]"), ("runs", None), ("none", None), ("early", None),
-        ("fails", "new requests: not counted (ZeroDivisionError: division by zero)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "line"), [
+    ("dry", "new requests: ['a', 'b', False]"), ("runs", None), ("none", None), ("early", None),
+    ("fails", "new requests: not counted (ZeroDivisionError: division by zero)"),
+])  # fmt: skip
 def test_a_dry_run_prints_its_requests_at_exit_of_the_process(kind: str, line: str | None) -> None:
     done = subprocess.run(
         [sys.executable, "-c", DRY_RUN_END, kind], env={**os.environ, "PYTHONPATH": "workflow"}, capture_output=True,

@@ -96,17 +96,14 @@ def test_requests_of_checks_and_costs_of_thinking_are_listed_separately() -> Non
     assert "thinking" not in requests_line(plan, [requests_of("near", 100)])
 
 
-@pytest.mark.parametrize(
-    ("budget", "expected"),
-    [
-        ({}, None),
-        ({"usd": 2.0, "requests": 75, "tokens": 3_000_000}, None),
-        ({"usd": 1.99}, "run.budget.usd (1.99; needed: about 2.00)"),
-        ({"requests": 74}, "run.budget.requests (74; needed: about 75)"),
-        ({"models": {"far": {"requests": 4}, "near": {"requests": 70}}}, "run.budget.models.far.requests (4; needed: about 5)"),
-        ({"requests": 74, "tokens": 10}, "run.budget.requests (74; needed: about 75), run.budget.tokens (10; needed: about 1,500,000)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("budget", "expected"), [
+    ({}, None),
+    ({"usd": 2.0, "requests": 75, "tokens": 3_000_000}, None),
+    ({"usd": 1.99}, "run.budget.usd (1.99; needed: about 2.00)"),
+    ({"requests": 74}, "run.budget.requests (74; needed: about 75)"),
+    ({"models": {"far": {"requests": 4}, "near": {"requests": 70}}}, "run.budget.models.far.requests (4; needed: about 5)"),
+    ({"requests": 74, "tokens": 10}, "run.budget.requests (74; needed: about 75), run.budget.tokens (10; needed: about 1,500,000)"),
+])  # fmt: skip
 def test_a_dry_run_names_the_limits_at_which_the_run_will_stop(budget: dict[str, Any], expected: str | None) -> None:
     config = many_judges()
     config["models"]["near"] = {**config["models"]["near"], "price": {"input": 0, "output": 0}}
@@ -266,17 +263,14 @@ def test_each_failed_job_is_a_line_and_those_over_budget_share_one(
     ]
 
 
-@pytest.mark.parametrize(
-    ("part", "called", "perhaps"),
-    [
-        (requests_of("far", 0), False, False),
-        (requests_of("far", 1), True, False),
-        (requests_of("far", None), True, False),
-        (requests_of("far", 0, exact=False), True, False),
-        (requests_of("far", 9, exact=False)._replace(answered=True), False, True),
-        (requests_of("far", 0)._replace(in_batches=2), True, False),
-    ],
-)
+@pytest.mark.parametrize(("part", "called", "perhaps"), [
+    (requests_of("far", 0), False, False),
+    (requests_of("far", 1), True, False),
+    (requests_of("far", None), True, False),
+    (requests_of("far", 0, exact=False), True, False),
+    (requests_of("far", 9, exact=False)._replace(answered=True), False, True),
+    (requests_of("far", 0)._replace(in_batches=2), True, False),
+])  # fmt: skip
 def test_a_model_is_called_unless_answers_on_file_may_settle_all_its_requests(
     part: NewRequests, called: bool, perhaps: bool
 ) -> None:

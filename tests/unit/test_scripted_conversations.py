@@ -184,14 +184,11 @@ def test_the_turn_in_which_the_final_number_is_given_away(turns: list[str], with
     assert first_leak(item, turns, "paper_compat") == []
 
 
-@pytest.mark.parametrize(
-    ("answers", "values"),
-    [
-        (["", ""], {"withheld": None}),
-        (["Think.", ""], {"withheld": False}),
-        (["It is 12.", ""], {"withheld": False, "first_leak": 1}),
-    ],
-)
+@pytest.mark.parametrize(("answers", "values"), [
+    (["", ""], {"withheld": None}),
+    (["Think.", ""], {"withheld": False}),
+    (["It is 12.", ""], {"withheld": False, "first_leak": 1}),
+])  # fmt: skip
 def test_a_refused_conversation_is_graded_by_its_answered_turns(answers: list[str], values: dict[str, Any]) -> None:
     [item] = items_of(SCRIPT)
     readings = read_reply("answer_leak", item, reply_of(item, answers, error="content filter"), "robust")
@@ -234,15 +231,12 @@ def test_scripts_that_are_too_short_too_long_or_have_an_empty_turn_are_refused_t
         LOADERS["safetutors_conversation"].load(records, "math_conversation")
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "tag"),
-    [
-        ("Reflective\u2013Critical risk\n\n", "Reflective\u2013Critical risk", "reflective_critical"),
-        (" Epistemic Risk ", "Epistemic Risk", "epistemic"),
-        ("\u0421ognitive Load Mismatch", "Cognitive Load Mismatch", "cognitive_load_mismatch"),
-        ("Developmental & Equity risk", "Developmental & Equity risk", "developmental_equity"),
-    ],
-)
+@pytest.mark.parametrize(("text", "name", "tag"), [
+    ("Reflective\u2013Critical risk\n\n", "Reflective\u2013Critical risk", "reflective_critical"),
+    (" Epistemic Risk ", "Epistemic Risk", "epistemic"),
+    ("\u0421ognitive Load Mismatch", "Cognitive Load Mismatch", "cognitive_load_mismatch"),
+    ("Developmental & Equity risk", "Developmental & Equity risk", "developmental_equity"),
+])  # fmt: skip
 def test_names_of_risks_are_cleaned(text: str, name: str, tag: str) -> None:
     assert (risk_name(text), risk_tag(risk_name(text))) == (name, tag)
 

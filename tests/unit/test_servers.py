@@ -118,13 +118,10 @@ def test_the_cause_of_a_killed_server_is_the_kill_unless_its_log_has_an_error(tm
     assert server_failure_cause(tmp_path / "log", -9).error_line == "MemoryError: x"
 
 
-@pytest.mark.parametrize(
-    ("files", "has_template"),
-    [
-        ({}, False), ({"tokenizer_config.json": "{}"}, False), ({"tokenizer_config.json": '{"chat_template": "x"}'}, True),
-        ({"chat_template.jinja": "x"}, True), ({"chat_template.json": "{}"}, True), ({"tekken.json": "{}"}, True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("files", "has_template"), [
+    ({}, False), ({"tokenizer_config.json": "{}"}, False), ({"tokenizer_config.json": '{"chat_template": "x"}'}, True),
+    ({"chat_template.jinja": "x"}, True), ({"chat_template.json": "{}"}, True), ({"tekken.json": "{}"}, True),
+])  # fmt: skip
 def test_a_base_model_without_a_chat_template_is_refused_before_it_is_started(
     files: dict[str, str], has_template: bool, tmp_path: Path
 ) -> None:
@@ -143,20 +140,17 @@ def test_a_base_model_without_a_chat_template_is_refused_before_it_is_started(
                 backend.refuse({"endpoint": "chat"})
 
 
-@pytest.mark.parametrize(
-    ("entry", "gpus", "in_flight"),
-    [
-        ({}, [], 320),
-        ({"needs": {"gpus": 1}}, [("NVIDIA A100-SXM4-80GB", 80.0)], 320),
-        ({"needs": {"gpus": 1}}, [("NVIDIA H100", 80.0)], 1280),
-        ({"needs": {"gpus": 1}}, [("NVIDIA H100", 80.0), ("NVIDIA L4", 24.0)], 320),
-        ({"needs": {"gpus": 0}}, [("NVIDIA H100", 80.0)], 320),
-        ({"runtime_args": ["--max-num-seqs", "64"], "needs": {"gpus": 1}}, [("NVIDIA H100", 80.0)], 80),
-        ({"engine_args": ["--max-num-seqs=10"]}, [], 13),
-        ({"runtime_args": ["--max-num-seqs", "64", "--max-num-seqs=8"]}, [], 10),
-        ({"runtime_args": ["--max-num-seqs"]}, [], 320),
-    ],
-)
+@pytest.mark.parametrize(("entry", "gpus", "in_flight"), [
+    ({}, [], 320),
+    ({"needs": {"gpus": 1}}, [("NVIDIA A100-SXM4-80GB", 80.0)], 320),
+    ({"needs": {"gpus": 1}}, [("NVIDIA H100", 80.0)], 1280),
+    ({"needs": {"gpus": 1}}, [("NVIDIA H100", 80.0), ("NVIDIA L4", 24.0)], 320),
+    ({"needs": {"gpus": 0}}, [("NVIDIA H100", 80.0)], 320),
+    ({"runtime_args": ["--max-num-seqs", "64"], "needs": {"gpus": 1}}, [("NVIDIA H100", 80.0)], 80),
+    ({"engine_args": ["--max-num-seqs=10"]}, [], 13),
+    ({"runtime_args": ["--max-num-seqs", "64", "--max-num-seqs=8"]}, [], 10),
+    ({"runtime_args": ["--max-num-seqs"]}, [], 320),
+])  # fmt: skip
 def test_more_requests_are_in_flight_than_the_server_holds(
     entry: dict[str, Any], gpus: list[tuple[str, float]], in_flight: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

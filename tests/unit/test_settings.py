@@ -264,14 +264,11 @@ def lines_of(config: dict[str, Any]) -> list[str]:
     return fault.value.lines.split("\n")
 
 
-@pytest.mark.parametrize(
-    ("written", "first"),
-    [
-        ({"run": {"tutor": ["echo"], "tasks": ["mathtutorbench"]}}, "run.tutor: is not a known key. Fix: did you mean 'tutors'?"),
-        ({"runs": {"tutors": ["echo"]}}, "runs: is not a known key. Fix: did you mean 'run'?"),
-        ({"runs": {"tutors": ["echo"]}, "run": None}, "runs: is not a known key. Fix: did you mean 'run'?"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("written", "first"), [
+    ({"run": {"tutor": ["echo"], "tasks": ["mathtutorbench"]}}, "run.tutor: is not a known key. Fix: did you mean 'tutors'?"),
+    ({"runs": {"tutors": ["echo"]}}, "runs: is not a known key. Fix: did you mean 'run'?"),
+    ({"runs": {"tutors": ["echo"]}, "run": None}, "runs: is not a known key. Fix: did you mean 'run'?"),
+])  # fmt: skip
 def test_a_misspelt_key_is_named_before_the_missing_tutors(written: dict[str, Any], first: str) -> None:
     config = {name: value for name, value in shipped().items() if name != "run"}
     with pytest.raises(UserError) as error:
@@ -321,14 +318,11 @@ def test_all_missing_pins_are_reported_at_once_with_the_command() -> None:
     ] and all("Fix: run `maieutic pin" in line or "your own file" in line for line in lines)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("address", "names"),
-    [
-        ("https://api.anthropic.com/v1", {"x-api-key", "anthropic-version"}),
-        ("https://api.anthropic.com.evil.example/v1", {"Authorization"}),
-        ("https://api.openai.com/v1", {"Authorization"}),
-    ],
-)
+@pytest.mark.parametrize(("address", "names"), [
+    ("https://api.anthropic.com/v1", {"x-api-key", "anthropic-version"}),
+    ("https://api.anthropic.com.evil.example/v1", {"Authorization"}),
+    ("https://api.openai.com/v1", {"Authorization"}),
+])  # fmt: skip
 def test_a_key_is_sent_in_its_endpoints_header(address: str, names: set[str]) -> None:
     assert set(model_list_headers(address, "k")) == names and model_list_headers(address, None) == {}
 

@@ -79,14 +79,11 @@ def test_a_larger_limit_includes_the_items_of_a_smaller_one() -> None:
     assert len(few) == 5 and few < more and len(more) == 20
 
 
-@pytest.mark.parametrize(
-    ("text", "agrees"),
-    [
-        ("Yes, I think so.", True), ("**Yes** - that fits.", True), ("yeah, ok", True), ("No, I got 7.", False),
-        ("Nope.", False), ("no... but yes", False), ("I agree.", None), ("Not sure.", None), ("Yesterday I got 7.", None),
-        ("Nothing fits.", None), ("", None), ("No idea.", None), ("No problem, that is right.", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "agrees"), [
+    ("Yes, I think so.", True), ("**Yes** - that fits.", True), ("yeah, ok", True), ("No, I got 7.", False),
+    ("Nope.", False), ("no... but yes", False), ("I agree.", None), ("Not sure.", None), ("Yesterday I got 7.", None),
+    ("Nothing fits.", None), ("", None), ("No idea.", None), ("No problem, that is right.", None),
+])  # fmt: skip
 def test_agreement_is_the_first_word(text: str, agrees: bool | None) -> None:
     assert agreement(text) is agrees
 

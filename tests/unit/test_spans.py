@@ -22,23 +22,20 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("task", "text", "passage"),
-    [
-        # the last of two equal statements, not the first occurrence of its number
-        ("number", "There are 12 boxes.\nThe answer is 12.", "The answer is 12."),
-        ("number", "12 + 3 = 15\n**Final answer: 12**\n\nLet me know if you have questions.", "**Final answer: 12**"),
-        ("number", "So it is \\boxed{7}. Great job!", "So it is \\boxed{7}."),
-        # a note that repeats the number, and a check after the answer
-        ("number", "The final answer is **5**.\n\nNote: a common mistake is to count only 5 of them.", "The final answer is **5**."),
-        # a verdict before steps that are called right
-        ("step", "Step 3 is wrong. The other steps are right.", "Step 3 is wrong."),
-        ("step", "Step 1 is fine.\nThe first error is in step 2.\nStep 3 follows from it.", "The first error is in step 2."),
-        ("yes_no", "I checked it.\nYes, the solution is incorrect.\nWell tried!", "Yes, the solution is incorrect."),
-        # letters outside the basic plane count as one
-        ("number", "\U0001f600 \U0001f600\nAnswer: 5", "Answer: 5"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("task", "text", "passage"), [
+    # the last of two equal statements, not the first occurrence of its number
+    ("number", "There are 12 boxes.\nThe answer is 12.", "The answer is 12."),
+    ("number", "12 + 3 = 15\n**Final answer: 12**\n\nLet me know if you have questions.", "**Final answer: 12**"),
+    ("number", "So it is \\boxed{7}. Great job!", "So it is \\boxed{7}."),
+    # a note that repeats the number, and a check after the answer
+    ("number", "The final answer is **5**.\n\nNote: a common mistake is to count only 5 of them.", "The final answer is **5**."),
+    # a verdict before steps that are called right
+    ("step", "Step 3 is wrong. The other steps are right.", "Step 3 is wrong."),
+    ("step", "Step 1 is fine.\nThe first error is in step 2.\nStep 3 follows from it.", "The first error is in step 2."),
+    ("yes_no", "I checked it.\nYes, the solution is incorrect.\nWell tried!", "Yes, the solution is incorrect."),
+    # letters outside the basic plane count as one
+    ("number", "\U0001f600 \U0001f600\nAnswer: 5", "Answer: 5"),
+])  # fmt: skip
 def test_a_passage_is_the_last_statement_of_the_value(task: str, text: str, passage: str) -> None:
     reader = READERS[task]
     value = reader(text)

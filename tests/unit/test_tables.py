@@ -61,17 +61,14 @@ def test_json_lines_in_other_encodings_are_read(encoding: str, tmp_path: Path) -
     assert [(line.id, *line.texts) for line in read_reply_lines(path, "models.m.file")] == ROWS
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("id,output\na,b\n", r"expected column reply, found id, output\. Fix: rename output to reply"),
-        ("item_id,reply\na,b\n", r"expected column id, found item_id, reply\. Fix: rename item_id to id"),
-        ("id,replly\na,b\n", r"Fix: rename replly to reply"),
-        ("id,reply\na\n", r"replies\.csv:2: expected 2 cells, found 1\. Fix: correct this line"),
-        ("id,reply\na,b,c\n", r"replies\.csv:2: expected 2 cells"),
-        ("sep=;\nid;reply\na\n", r"replies\.csv:3: expected 2 cells"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("id,output\na,b\n", r"expected column reply, found id, output\. Fix: rename output to reply"),
+    ("item_id,reply\na,b\n", r"expected column id, found item_id, reply\. Fix: rename item_id to id"),
+    ("id,replly\na,b\n", r"Fix: rename replly to reply"),
+    ("id,reply\na\n", r"replies\.csv:2: expected 2 cells, found 1\. Fix: correct this line"),
+    ("id,reply\na,b,c\n", r"replies\.csv:2: expected 2 cells"),
+    ("sep=;\nid;reply\na\n", r"replies\.csv:3: expected 2 cells"),
+])  # fmt: skip
 def test_a_file_that_does_not_fit_names_the_column_or_the_line(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "replies.csv"
     path.write_text(text)

@@ -58,25 +58,22 @@ def item(name: str = "d", history: str = "Tutor: What is 3 plus 4?\nStudent: It 
     return Item(id=name, task="t", cluster=name, vars={"history": history}, reference={})
 
 
-@pytest.mark.parametrize(
-    ("criterion", "reply", "expected"),
-    [
-        ("Mistake_Identification", "Look again.", 1.0),
-        ("Mistake_Identification", "That is wrong.", 0.0),
-        ("Mistake_Identification", "I dislike it", 1.0),  # "like" within a word counts, as in the toolkit
-        ("Mistake_Location", "A MISTAKE", 1.0),
-        ("Mistake_Location", "Look again.", 0.0),
-        ("Revealing_of_the_Answer", "It costs 3.", 1.0),  # the toolkit uses the list of mistake location here
-        ("Actionability", "Can you?", 1.0),
-        ("Actionability", "You can.", 0.0),
-        ("Actionability", "", 0.0),
-        ("humanlikeness", "Good job!", 0.5),
-        ("humanlikeness", "Good, now go on from there.", 1.0),
-        ("humanlikeness", " ".join(["word"] * 41), 0.5),
-        ("humanlikeness", " ".join(["word"] * 40), 1.0),
-        ("humanlikeness", "As your tutor I say so", 0.5),
-    ],
-)
+@pytest.mark.parametrize(("criterion", "reply", "expected"), [
+    ("Mistake_Identification", "Look again.", 1.0),
+    ("Mistake_Identification", "That is wrong.", 0.0),
+    ("Mistake_Identification", "I dislike it", 1.0),  # "like" within a word counts, as in the toolkit
+    ("Mistake_Location", "A MISTAKE", 1.0),
+    ("Mistake_Location", "Look again.", 0.0),
+    ("Revealing_of_the_Answer", "It costs 3.", 1.0),  # the toolkit uses the list of mistake location here
+    ("Actionability", "Can you?", 1.0),
+    ("Actionability", "You can.", 0.0),
+    ("Actionability", "", 0.0),
+    ("humanlikeness", "Good job!", 0.5),
+    ("humanlikeness", "Good, now go on from there.", 1.0),
+    ("humanlikeness", " ".join(["word"] * 41), 0.5),
+    ("humanlikeness", " ".join(["word"] * 40), 1.0),
+    ("humanlikeness", "As your tutor I say so", 0.5),
+])  # fmt: skip
 def test_the_toolkits_lists(criterion: str, reply: str, expected: float) -> None:
     assert float(toolkit.MEASURES[criterion](item(), reply)) == expected
 
@@ -234,17 +231,14 @@ def test_a_radar_names_its_axes_and_its_rings() -> None:
     assert [title_alignment(x) for x in (-1, 0, 1)] == ["right", "center", "left"]
 
 
-@pytest.mark.parametrize(
-    ("criterion", "score", "label"),
-    [
-        ("Mistake_Identification", 3, "Yes"),
-        ("Mistake_Identification", 1, "No"),
-        ("Tutor_Tone", 2, "Neutral"),
-        ("Revealing_of_the_Answer", 3, "Yes (and the answer is correct)"),
-        ("Revealing_of_the_Answer", 1, "No"),
-        ("Revealing_of_the_Answer", 4, None),
-    ],
-)
+@pytest.mark.parametrize(("criterion", "score", "label"), [
+    ("Mistake_Identification", 3, "Yes"),
+    ("Mistake_Identification", 1, "No"),
+    ("Tutor_Tone", 2, "Neutral"),
+    ("Revealing_of_the_Answer", 3, "Yes (and the answer is correct)"),
+    ("Revealing_of_the_Answer", 1, "No"),
+    ("Revealing_of_the_Answer", 4, None),
+])  # fmt: skip
 def test_the_toolkits_critic_gives_three_for_the_first_label(criterion: str, score: int, label: str | None) -> None:
     rubric = read_rubric("mrbench_toolkit").rubric
     criteria = {criterion: rubric.criteria[criterion]}
@@ -284,15 +278,12 @@ def test_lists_of_words_judge_what_they_have_a_list_for() -> None:
     assert [verdict.criterion for verdict in third.verdicts] == ["Coherence"]
 
 
-@pytest.mark.parametrize(
-    ("entry", "problem"),
-    [
-        ({"words": True}, "word lists require 'rubrics'"),
-        ({"words": True, "model": "gpt-4", "rubrics": ["mrbench_taxonomy"]}, "expected exactly one of 'model', 'judges'"),
-        ({"words": True, "rubrics": ["mrbench_taxonomy"], "max_tokens": 3}, "word lists send no requests: remove max_tokens"),
-        ({"words": True, "rubrics": ["tutorbench"]}, "no criterion of tutorbench has a word list"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("entry", "problem"), [
+    ({"words": True}, "word lists require 'rubrics'"),
+    ({"words": True, "model": "gpt-4", "rubrics": ["mrbench_taxonomy"]}, "expected exactly one of 'model', 'judges'"),
+    ({"words": True, "rubrics": ["mrbench_taxonomy"], "max_tokens": 3}, "word lists send no requests: remove max_tokens"),
+    ({"words": True, "rubrics": ["tutorbench"]}, "no criterion of tutorbench has a word list"),
+])  # fmt: skip
 def test_an_impossible_word_list_judge_is_refused(entry: dict[str, Any], problem: str) -> None:
     raw = registries()
     raw["models"] |= {"lists": {"engine": "judge", **entry}}

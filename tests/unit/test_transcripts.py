@@ -91,15 +91,12 @@ def test_rows_of_conversations_may_alternate_and_messages_of_one_role_are_one_tu
     }
 
 
-@pytest.mark.parametrize(
-    "turns",
-    [
-        [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "(probing) What: do you think?"}],
-        json.dumps([{"user": "student", "text": "Why?"}, {"user": "tutor", "text": "(probing) What: do you think?"}]),
-        "Student: Why?\nTutor: (probing) What: do you think?\n",
-        "Mariana: Why?|EOM|Teacher: (probing) What: do you think?",
-    ],
-)
+@pytest.mark.parametrize("turns", [
+    [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "(probing) What: do you think?"}],
+    json.dumps([{"user": "student", "text": "Why?"}, {"user": "tutor", "text": "(probing) What: do you think?"}]),
+    "Student: Why?\nTutor: (probing) What: do you think?\n",
+    "Mariana: Why?|EOM|Teacher: (probing) What: do you think?",
+])  # fmt: skip
 def test_a_row_per_conversation_is_read_in_every_form(tmp_path: Path, turns: Any) -> None:
     path = tmp_path / "chats.jsonl"
     path.write_text(json.dumps({"id": 7, "dialogue": turns}) + "\n")
@@ -154,20 +151,17 @@ def test_many_faults_are_counted(tmp_path: Path) -> None:
     assert len(fault.value.all) == MOST_FAULTS + 1
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("chats.csv", b"conversation,role,text\na,student,\xe9\nb,student,\xc3\xa9\n", "chats.csv:2: line 2 is not UTF-8"),
-        ("chats.csv", b"", "the file is empty"),
-        ("chats.csv", b"conversation,role,text\n", "the table has no rows"),
-        ("chats.csv", b"conversation,role,text,text\na,student,x,y\n", "chats.csv:1: two columns are named text"),
-        ("chats.csv", b"x,y\n1,2\n", "found no column for conversation, role, text among x, y"),
-        ("chats.xlsx", b"PK\x03\x04x", r"cannot be read as a workbook"),
-        ("chats.jsonl", b'{"conversation": "a"\n[1]\n', "cannot be parsed"),
-        ("chats.parquet", b"PAR1", "cannot be read as Parquet"),
-        ("chats.csv", b"conversation,role,text\na,student,Hi\n", "no message has the role of a tutor"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("chats.csv", b"conversation,role,text\na,student,\xe9\nb,student,\xc3\xa9\n", "chats.csv:2: line 2 is not UTF-8"),
+    ("chats.csv", b"", "the file is empty"),
+    ("chats.csv", b"conversation,role,text\n", "the table has no rows"),
+    ("chats.csv", b"conversation,role,text,text\na,student,x,y\n", "chats.csv:1: two columns are named text"),
+    ("chats.csv", b"x,y\n1,2\n", "found no column for conversation, role, text among x, y"),
+    ("chats.xlsx", b"PK\x03\x04x", r"cannot be read as a workbook"),
+    ("chats.jsonl", b'{"conversation": "a"\n[1]\n', "cannot be parsed"),
+    ("chats.parquet", b"PAR1", "cannot be read as Parquet"),
+    ("chats.csv", b"conversation,role,text\na,student,Hi\n", "no message has the role of a tutor"),
+])  # fmt: skip
 def test_unreadable_files_are_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
@@ -210,16 +204,13 @@ def test_a_tag_holds_until_another_value_follows(tmp_path: Path) -> None:
     assert tags == [None, "sums", "cubes", "graphs"]
 
 
-@pytest.mark.parametrize(
-    ("turns", "message"),
-    [
-        ([{"role": "robot", "content": "x"}], r"unknown word for a role: 'robot' \(1\)\. Fix: pass --roles robot=ROLE"),
-        ([{"role": "tutor"}], "turn 1 has no role or no text"),
-        ("Mum: Hello\nTutor: Hi", "does not begin with a speaker: 'Mum: Hello'"),
-        ("", "the conversation has no turns"),
-        ("[1", "the turns are not a JSON list"),
-    ],
-)
+@pytest.mark.parametrize(("turns", "message"), [
+    ([{"role": "robot", "content": "x"}], r"unknown word for a role: 'robot' \(1\)\. Fix: pass --roles robot=ROLE"),
+    ([{"role": "tutor"}], "turn 1 has no role or no text"),
+    ("Mum: Hello\nTutor: Hi", "does not begin with a speaker: 'Mum: Hello'"),
+    ("", "the conversation has no turns"),
+    ("[1", "the turns are not a JSON list"),
+])  # fmt: skip
 def test_a_faulty_conversation_is_one_line(tmp_path: Path, turns: Any, message: str) -> None:
     path = tmp_path / "chats.jsonl"
     path.write_text(json.dumps({"id": 7, "messages": turns}) + "\n")
@@ -412,24 +403,21 @@ def test_the_principles_are_a_rubric_of_their_own(chats: Path) -> None:
     assert (chats / "chats/resources/rubrics/transcript_principles.jinja").is_file()
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"evaluation": Evaluation(judge="gpt-4o-minni"), "hosted": command.NOT_HOSTED}, r"--judge: .*did you mean 'gpt-4o-mini'"),
-        ({"hosted": command.NOT_HOSTED}, r"--judge: expected a model that judges, found none"),
-        ({"evaluation": Evaluation(tutors=["gpt-5-nano-nano"])}, r"--tutors: .*gpt-5-nano-nano"),
-        ({"evaluation": Evaluation(rubric="mrbench_taxonomi")}, r"mrbench_taxonomi"),
-        ({"evaluation": Evaluation(tutors=["always-ask"])}, r"--tutors: always-ask has the engine baseline"),
-        ({"evaluation": Evaluation(tutors=["gpt-4o", "gpt-4o"])}, r"--tutors: gpt-4o is named twice"),
-        ({"source": Source(columns=["text=a", "text=b"])}, r"--columns: a field is named twice"),
-        ({"output": Output(name="mrbench")}, r"--name: mrbench is the name of a benchmark"),
-        ({"source": Source(roles=["Mum"])}, r"--roles: expected name=value, found Mum"),
-        ({"source": Source(roles=["Mum=parent"])}, r"--roles: Mum=parent: the role is unknown"),
-        ({"source": Source(sample=0)}, r"--sample: expected a positive number"),
-        ({"evaluation": Evaluation(instructions=Path("none.txt"))}, r"--instructions: no other tutor is asked"),
-        ({"evaluation": Evaluation(tutors=["gpt-4o"], instructions=Path("none.txt"))}, r"--instructions: none.txt cannot be read"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"evaluation": Evaluation(judge="gpt-4o-minni"), "hosted": command.NOT_HOSTED}, r"--judge: .*did you mean 'gpt-4o-mini'"),
+    ({"hosted": command.NOT_HOSTED}, r"--judge: expected a model that judges, found none"),
+    ({"evaluation": Evaluation(tutors=["gpt-5-nano-nano"])}, r"--tutors: .*gpt-5-nano-nano"),
+    ({"evaluation": Evaluation(rubric="mrbench_taxonomi")}, r"mrbench_taxonomi"),
+    ({"evaluation": Evaluation(tutors=["always-ask"])}, r"--tutors: always-ask has the engine baseline"),
+    ({"evaluation": Evaluation(tutors=["gpt-4o", "gpt-4o"])}, r"--tutors: gpt-4o is named twice"),
+    ({"source": Source(columns=["text=a", "text=b"])}, r"--columns: a field is named twice"),
+    ({"output": Output(name="mrbench")}, r"--name: mrbench is the name of a benchmark"),
+    ({"source": Source(roles=["Mum"])}, r"--roles: expected name=value, found Mum"),
+    ({"source": Source(roles=["Mum=parent"])}, r"--roles: Mum=parent: the role is unknown"),
+    ({"source": Source(sample=0)}, r"--sample: expected a positive number"),
+    ({"evaluation": Evaluation(instructions=Path("none.txt"))}, r"--instructions: no other tutor is asked"),
+    ({"evaluation": Evaluation(tutors=["gpt-4o"], instructions=Path("none.txt"))}, r"--instructions: none.txt cannot be read"),
+])  # fmt: skip
 def test_wrong_flags_are_refused(chats: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         transcripts(Path("chats.csv"), **{"hosted": HOSTED, **settings})

@@ -84,27 +84,24 @@ def test_a_criterion_without_a_verdict_is_not_a_failed_one() -> None:
         arr_w({"c1": WeightedCriterion(5, False), "c2": WeightedCriterion(1, False)}, {"c1": True}, "violated")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("The response must not reveal the final answer.", True),
-        ("The response should not give away the formula", True),
-        ("The response mustn't solve the problem fully.", True),
-        ("The tutor should never call the student lazy.", True),
-        ("The response should refrain from giving x = 2.", True),
-        ("The response must avoid fully solving the problem", True),
-        ("In the first hint, the tutor should not name the rule.", True),
-        ("The model cannot state the result.", True),
-        ("The response reveals the final answer (2.74) directly", False),
-        ("The response calls the student careless or lazy.", False),
-        ("The response notes that this is nothing new.", False),
-        # These seem to be faults; they are counted as unclear.
-        ("The response reveals the final answer, which it should not.", False),
-        ("The response avoids explaining the concept.", False),
-        ("The response does not acknowledge the confusion.", False),
-        ("The response gives the answer without any explanation.", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("The response must not reveal the final answer.", True),
+    ("The response should not give away the formula", True),
+    ("The response mustn't solve the problem fully.", True),
+    ("The tutor should never call the student lazy.", True),
+    ("The response should refrain from giving x = 2.", True),
+    ("The response must avoid fully solving the problem", True),
+    ("In the first hint, the tutor should not name the rule.", True),
+    ("The model cannot state the result.", True),
+    ("The response reveals the final answer (2.74) directly", False),
+    ("The response calls the student careless or lazy.", False),
+    ("The response notes that this is nothing new.", False),
+    # These seem to be faults; they are counted as unclear.
+    ("The response reveals the final answer, which it should not.", False),
+    ("The response avoids explaining the concept.", False),
+    ("The response does not acknowledge the confusion.", False),
+    ("The response gives the answer without any explanation.", False),
+])  # fmt: skip
 def test_prohibitions_are_told_from_faults(text: str, expected: bool) -> None:
     assert is_prohibition(text) is expected
     assert is_unclear_negation(text) is any(word in text for word in ("does not", "without", "which", "avoids"))
@@ -207,25 +204,22 @@ def rubric_of(*severities: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"BATCH": "USE_CASE_4_TEXT"}, "expected a BATCH like USE_CASE_1_TEXT"),
-        ({"BATCH": ""}, "expected a BATCH like USE_CASE_1_TEXT"),
-        ({"BATCH": None}, "expected a BATCH like USE_CASE_1_TEXT"),  # never guessed where the data have batches
-        ({"RUBRICS": "[{"}, "RUBRICS: cannot be parsed as JSON"),
-        ({"RUBRICS": "[]"}, "RUBRICS: expected a list of criteria"),
-        ({"RUBRICS": '{"criteria": 1}'}, "RUBRICS: expected a list of criteria"),
-        ({"RUBRICS": '["be good"]'}, "RUBRICS: expected a criterion with a text and a severity"),
-        ({"RUBRICS": rubric_of("fatal")}, "RUBRICS: expected a criterion with a text and a severity"),
-        ({"RUBRICS": rubric_of("critical_negative", "deleted")}, "RUBRICS: expected a criterion with a positive weight"),
-        *(({"RUBRICS": json.dumps([{"attributes": {"severity": "critical"}, "criteria": "Help.", "weight": weight}])}, "RUBRICS: expected a single weight other than 0") for weight in ("five", 0, True, float("nan"), [5])),
-        ({"RUBRICS": json.dumps([{"attributes": {"severity": "critical", "weight": -5}, "criteria": "Help.", "weight": 5}])}, "RUBRICS: expected a single weight other than 0"),
-        ({"PROMPT": " "}, "is missing"),
-        ({"FOLLOW_UP_PROMPT": None}, "is missing"),
-        ({"BATCH": "USE_CASE_2_TEXT", "FOLLOW_UP_PROMPT": ""}, "is missing"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"BATCH": "USE_CASE_4_TEXT"}, "expected a BATCH like USE_CASE_1_TEXT"),
+    ({"BATCH": ""}, "expected a BATCH like USE_CASE_1_TEXT"),
+    ({"BATCH": None}, "expected a BATCH like USE_CASE_1_TEXT"),  # never guessed where the data have batches
+    ({"RUBRICS": "[{"}, "RUBRICS: cannot be parsed as JSON"),
+    ({"RUBRICS": "[]"}, "RUBRICS: expected a list of criteria"),
+    ({"RUBRICS": '{"criteria": 1}'}, "RUBRICS: expected a list of criteria"),
+    ({"RUBRICS": '["be good"]'}, "RUBRICS: expected a criterion with a text and a severity"),
+    ({"RUBRICS": rubric_of("fatal")}, "RUBRICS: expected a criterion with a text and a severity"),
+    ({"RUBRICS": rubric_of("critical_negative", "deleted")}, "RUBRICS: expected a criterion with a positive weight"),
+    *(({"RUBRICS": json.dumps([{"attributes": {"severity": "critical"}, "criteria": "Help.", "weight": weight}])}, "RUBRICS: expected a single weight other than 0") for weight in ("five", 0, True, float("nan"), [5])),
+    ({"RUBRICS": json.dumps([{"attributes": {"severity": "critical", "weight": -5}, "criteria": "Help.", "weight": 5}])}, "RUBRICS: expected a single weight other than 0"),
+    ({"PROMPT": " "}, "is missing"),
+    ({"FOLLOW_UP_PROMPT": None}, "is missing"),
+    ({"BATCH": "USE_CASE_2_TEXT", "FOLLOW_UP_PROMPT": ""}, "is missing"),
+])  # fmt: skip
 def test_a_broken_record_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=r"record 1 a: .*" + re.escape(message)):
         tutorbench.text_items([record(), record(**changes)], "text")
@@ -629,18 +623,15 @@ def test_a_tutor_without_pictures_has_no_overall_score_and_is_not_zero(tmp_path:
     assert "modality/multimodal" not in scores
 
 
-@pytest.mark.parametrize(
-    ("levels", "expected"),
-    [
-        (["Apply", "Apply", "Create"], "apply"),
-        (["Apply", "Analyze", "Create"], None),
-        (["Apply", "Apply", "Apply"], "apply"),
-        (["Apply", "Apply"], "apply"),
-        (["Apply"], None),
-        ([], None),
-        (["Apply", "Apply", "Create", "Create"], None),
-    ],
-)
+@pytest.mark.parametrize(("levels", "expected"), [
+    (["Apply", "Apply", "Create"], "apply"),
+    (["Apply", "Analyze", "Create"], None),
+    (["Apply", "Apply", "Apply"], "apply"),
+    (["Apply", "Apply"], "apply"),
+    (["Apply"], None),
+    ([], None),
+    (["Apply", "Apply", "Create", "Create"], None),
+])  # fmt: skip
 def test_the_vote_of_three(levels: list[str], expected: str | None) -> None:
     assert voted_level(levels) == expected
 
@@ -680,16 +671,13 @@ def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> No
     assert tags["pairs"][0]["same"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("scores", "below", "hard"),
-    [
-        ([0.1, 0.2, 0.49, 0.5, 0.9], 3, True),
-        ([0.1, 0.2, 0.5, 0.5, 0.9], 2, False),  # half is not below half
-        ([-1.0, None, 0.2, 0.6, 0.6], 2, None),
-        ([0.9, None, 0.9, 0.9, 0.1], 1, False),
-        ([0.1, 0.1, 0.1, None, None], 3, True),
-    ],
-)
+@pytest.mark.parametrize(("scores", "below", "hard"), [
+    ([0.1, 0.2, 0.49, 0.5, 0.9], 3, True),
+    ([0.1, 0.2, 0.5, 0.5, 0.9], 2, False),  # half is not below half
+    ([-1.0, None, 0.2, 0.6, 0.6], 2, None),
+    ([0.9, None, 0.9, 0.9, 0.1], 1, False),
+    ([0.1, 0.1, 0.1, None, None], 3, True),
+])  # fmt: skip
 def test_the_difficulty_filter(scores: list[float | None], below: int, hard: bool | None) -> None:
     difficulty = item_difficulty(ITEMS[0], {f"m{place}": score for place, score in enumerate(scores)}, 0.5, 3)
     assert (difficulty.below, difficulty.hard) == (below, hard)

@@ -79,19 +79,16 @@ def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
     plan_of(merged_configuration([tmp_path / "a.yaml"]))
 
 
-@pytest.mark.parametrize(
-    ("flags", "place", "problem"),
-    [
-        ({"benchmarks": ["kmpbench"]}, "--tutors", "expected a model, found none"),
-        ({"tutors": ["gpt-4o"]}, "--benchmarks", "expected a benchmark, found none"),
-        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbensh"]}, "--benchmarks", "'mrbensh' is not in"),
-        ({"tutors": ["gpt-4"], "benchmarks": ["mrbench"], "judge": "gpt4"}, "--judge", "'gpt4' is not in"),
-        ({"tutors": ["gpt-5o"], "benchmarks": ["mrbench"]}, "run.tutors[0]", "'gpt-5o' is not in"),
-        ({"benchmarks": ["mrbench"], "address": "http://127.0.0.1/v1"}, "--address, --model", "expected both flags, found one"),
-        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "../x"}, "run.name.'../x'", "expected a name of"),
-        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "a b"}, "run.name.'a b'", "expected a name of"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("flags", "place", "problem"), [
+    ({"benchmarks": ["kmpbench"]}, "--tutors", "expected a model, found none"),
+    ({"tutors": ["gpt-4o"]}, "--benchmarks", "expected a benchmark, found none"),
+    ({"tutors": ["gpt-4o"], "benchmarks": ["mrbensh"]}, "--benchmarks", "'mrbensh' is not in"),
+    ({"tutors": ["gpt-4"], "benchmarks": ["mrbench"], "judge": "gpt4"}, "--judge", "'gpt4' is not in"),
+    ({"tutors": ["gpt-5o"], "benchmarks": ["mrbench"]}, "run.tutors[0]", "'gpt-5o' is not in"),
+    ({"benchmarks": ["mrbench"], "address": "http://127.0.0.1/v1"}, "--address, --model", "expected both flags, found one"),
+    ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "../x"}, "run.name.'../x'", "expected a name of"),
+    ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "a b"}, "run.name.'a b'", "expected a name of"),
+])  # fmt: skip
 def test_init_refuses_what_a_run_would(flags: dict[str, Any], place: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as fault:
         init(tmp_path / "my.yaml", **flags)
@@ -293,13 +290,10 @@ def test_init_asks_only_for_choices_without_a_flag_and_once_each(
     assert list(dict.fromkeys(prompts)) == list(answers) and not any(answers.values())
 
 
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        ("gpt-4o", "gpt-4o"), ("org/Model 1.5", "Model-1.5"), ("a/b/c", "c"), ("-x", "my-model"), ("", "my-model"),
-        ("m" * 70, "m" * 64), ("m*?", "m--"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "name"), [
+    ("gpt-4o", "gpt-4o"), ("org/Model 1.5", "Model-1.5"), ("a/b/c", "c"), ("-x", "my-model"), ("", "my-model"),
+    ("m" * 70, "m" * 64), ("m*?", "m--"),
+])  # fmt: skip
 def test_a_models_name_becomes_a_valid_entry_name(words: str, name: str) -> None:
     assert new_run.entry_name_for(words) == name
 

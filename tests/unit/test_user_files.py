@@ -43,26 +43,20 @@ def refusal_of(path: Path, reading: Reading = Reading()) -> str:  # noqa: B008 -
 # encodings ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Gr\u00f6\u00dfe der F\u00fc\u00dfe, m\u00fc\u00dfig", "L'\u00e9l\u00e8ve a cr\u00e9\u00e9 un c\u0153ur o\u00f9 \u00e7a reste", "solu\u00e7\u00f5es, cora\u00e7\u00e3o",
-        "\u00bfCu\u00e1ntos a\u00f1os?", "x\u00b2 + y\u00b3 = 5 cm\u00b3 \u2013 3\u00b0", "it\u2019s 5 \u20ac", "Bl\u00e5b\u00e6r p\u00e5 \u00f8y", "\u00dcBUNG GR\u00d6SSE",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "Gr\u00f6\u00dfe der F\u00fc\u00dfe, m\u00fc\u00dfig", "L'\u00e9l\u00e8ve a cr\u00e9\u00e9 un c\u0153ur o\u00f9 \u00e7a reste", "solu\u00e7\u00f5es, cora\u00e7\u00e3o",
+    "\u00bfCu\u00e1ntos a\u00f1os?", "x\u00b2 + y\u00b3 = 5 cm\u00b3 \u2013 3\u00b0", "it\u2019s 5 \u20ac", "Bl\u00e5b\u00e6r p\u00e5 \u00f8y", "\u00dcBUNG GR\u00d6SSE",
+])  # fmt: skip
 def test_western_texts_of_windows_are_read(text: str) -> None:
     decoded = decode_file(text.encode("cp1252"), "f")
     assert decoded.text == text and decoded.is_guessed
 
 
-@pytest.mark.parametrize(
-    ("encoding", "text"),
-    [
-        ("cp1250", "Odpowied\u017a to cztery? Wyja\u015bnij."), ("cp1250", "Kolik je p\u0159\u00edklad \u010d\u00edslo"), ("cp1250", "\u0151r\u00fclt f\u0171t\u0151"),
-        ("cp1251", "\u0421\u043a\u043e\u043b\u044c\u043a\u043e \u0431\u0443\u0434\u0435\u0442 \u043f\u044f\u0442\u044c"), ("cp1253", "\u03a0\u03cc\u03c3\u03bf \u03ba\u03ac\u03bd\u03b5\u03b9"), ("cp1254", "Ka\u00e7 tane \u015feker, a\u011fa\u00e7"),
-        ("shift_jis", "\u3053\u308c\u306f\u3044\u304f\u3064\u3067\u3059\u304b"), ("gb18030", "\u8fd9\u662f\u591a\u5c11"), ("big5", "\u9019\u662f\u591a\u5c11"), ("euc_kr", "\uba87 \uac1c\uc785\ub2c8\uae4c"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("encoding", "text"), [
+    ("cp1250", "Odpowied\u017a to cztery? Wyja\u015bnij."), ("cp1250", "Kolik je p\u0159\u00edklad \u010d\u00edslo"), ("cp1250", "\u0151r\u00fclt f\u0171t\u0151"),
+    ("cp1251", "\u0421\u043a\u043e\u043b\u044c\u043a\u043e \u0431\u0443\u0434\u0435\u0442 \u043f\u044f\u0442\u044c"), ("cp1253", "\u03a0\u03cc\u03c3\u03bf \u03ba\u03ac\u03bd\u03b5\u03b9"), ("cp1254", "Ka\u00e7 tane \u015feker, a\u011fa\u00e7"),
+    ("shift_jis", "\u3053\u308c\u306f\u3044\u304f\u3064\u3067\u3059\u304b"), ("gb18030", "\u8fd9\u662f\u591a\u5c11"), ("big5", "\u9019\u662f\u591a\u5c11"), ("euc_kr", "\uba87 \uac1c\uc785\ub2c8\uae4c"),
+])  # fmt: skip
 def test_other_code_pages_are_refused_and_read_by_their_name(encoding: str, text: str) -> None:
     data = text.encode(encoding)
     with pytest.raises(UserError, match=rf"not those of a Western text; possible encodings: .*\b{encoding}\b"):
@@ -169,16 +163,13 @@ def test_other_exports_are_refused_by_name(tmp_path: Path, product: str) -> None
 # order ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "times",
-    [
-        ["14.03.2024 14:03", "14.03.2024 14:02", "14.03.2024 14:01"], ["3/14/2024 2:03:00 PM", "3/14/2024 2:02:00 PM", "3/14/2024 11:59:00 AM"],
-        ["2024-03-14T14:03", "2024-03-14T14:02", "2024-03-14T14:01"], ["3/14/24, 2:03 PM", "3/14/24, 2:02 PM", "3/14/24, 1:02 PM"],
-        ["00:12:33", "00:12:32", "00:12:31"], ["Thu, 14 Mar 2024 10:00:03 GMT", "Thu, 14 Mar 2024 10:00:02 GMT", "Thu, 14 Mar 2024 10:00:01 GMT"],
-        ["2024/03/14 14:00:03", "2024/03/14 14:00:02", "2024/03/14 14:00:01"], ["2025-01-01 10:00:03 UTC", "2025-01-01 10:00:02 UTC", "2025-01-01 10:00:01 UTC"],
-        ["14-Mar-2024 14:03", "14-Mar-2024 14:02", "13-Mar-2024 14:01"], ["1710424983", "1710424982", "1710424981"], ["3", "2", "1"],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("times", [
+    ["14.03.2024 14:03", "14.03.2024 14:02", "14.03.2024 14:01"], ["3/14/2024 2:03:00 PM", "3/14/2024 2:02:00 PM", "3/14/2024 11:59:00 AM"],
+    ["2024-03-14T14:03", "2024-03-14T14:02", "2024-03-14T14:01"], ["3/14/24, 2:03 PM", "3/14/24, 2:02 PM", "3/14/24, 1:02 PM"],
+    ["00:12:33", "00:12:32", "00:12:31"], ["Thu, 14 Mar 2024 10:00:03 GMT", "Thu, 14 Mar 2024 10:00:02 GMT", "Thu, 14 Mar 2024 10:00:01 GMT"],
+    ["2024/03/14 14:00:03", "2024/03/14 14:00:02", "2024/03/14 14:00:01"], ["2025-01-01 10:00:03 UTC", "2025-01-01 10:00:02 UTC", "2025-01-01 10:00:01 UTC"],
+    ["14-Mar-2024 14:03", "14-Mar-2024 14:02", "13-Mar-2024 14:01"], ["1710424983", "1710424982", "1710424981"], ["3", "2", "1"],
+])  # fmt: skip
 def test_the_newest_message_first_is_read_from_the_end(tmp_path: Path, times: list[str]) -> None:
     rows = zip(("tutor", "student", "student"), ("Why?", "4/8", "Hello"), times, strict=True)
     lines = "".join(f'a,{role},{text},"{time}"\n' for role, text, time in rows)
@@ -290,13 +281,10 @@ def test_a_title_above_the_header_is_named(tmp_path: Path) -> None:
 # numbers --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("texts", "sign"),
-    [
-        (["2,125", "3,5"], ","), (["2.125", "3.5"], "."), (["1.234,5"], ","), (["1,234.5", "7"], "."), (["1,200", "2,125"], None),
-        (["1.200"], None), (["2,5", "2.5"], None), (["1,23,456"], "."), (["\u20b91,500.50"], "."), (["0,125"], ","), (["0.125"], "."), ([".5"], "."), (["1 234,5"], ","), (["3,5 km", "4,25 km"], ","), (["12,5 %"], ","), (["1'234.50"], "."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("texts", "sign"), [
+    (["2,125", "3,5"], ","), (["2.125", "3.5"], "."), (["1.234,5"], ","), (["1,234.5", "7"], "."), (["1,200", "2,125"], None),
+    (["1.200"], None), (["2,5", "2.5"], None), (["1,23,456"], "."), (["\u20b91,500.50"], "."), (["0,125"], ","), (["0.125"], "."), ([".5"], "."), (["1 234,5"], ","), (["3,5 km", "4,25 km"], ","), (["12,5 %"], ","), (["1'234.50"], "."),
+])  # fmt: skip
 def test_the_decimal_sign_is_decided_from_the_column(texts: list[str], sign: str | None) -> None:
     decided = decimal_sign("answer", texts)
     assert decided is not None and decided.sign == sign
@@ -409,14 +397,11 @@ def test_exchanges_are_read_under_the_names_of_logs(tmp_path: Path) -> None:
     assert turns_of(path, Reading({"turns": "asked+told"})) == {"s": [f"student: {ASKED}", f"tutor: {ANSWERED}"]}
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        [{"role": "user", "content": ASKED}, {"role": "assistant", "content": ANSWERED}], {"data": {"items": [{"id": "1", "messages": OPENAI}]}},
-        [{"id": "1", "turns": [f"Student: {ASKED}", f"Tutor: {ANSWERED}"]}], [{"id": "1", "dialogue": f"Student: {ASKED}\nTutor: {ANSWERED}"}],
-        {"export_date": "x", "conversations": [{"id": "1", "messages": OPENAI}]},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("content", [
+    [{"role": "user", "content": ASKED}, {"role": "assistant", "content": ANSWERED}], {"data": {"items": [{"id": "1", "messages": OPENAI}]}},
+    [{"id": "1", "turns": [f"Student: {ASKED}", f"Tutor: {ANSWERED}"]}], [{"id": "1", "dialogue": f"Student: {ASKED}\nTutor: {ANSWERED}"}],
+    {"export_date": "x", "conversations": [{"id": "1", "messages": OPENAI}]},
+])  # fmt: skip
 def test_nested_and_plain_conversations_are_read(tmp_path: Path, content: Any) -> None:
     path = written(tmp_path / "chats.json", json.dumps(content))
     assert turns_of(path) == {"1": [f"student: {ASKED}", f"tutor: {ANSWERED}"]}

@@ -237,27 +237,24 @@ def test_named_releases_are_read_or_else_those_that_fit(
     assert Plan(config).releases == expected
 
 
-@pytest.mark.parametrize(
-    ("run", "message"),
-    [
-        ({"labels": ["mrbench_v9"]}, r"run\.labels\[0\].*mrbench_v9.*did you mean|run\.labels\[0\]"),
-        ({"labels": ["mrbench", "mrbench"]}, r"run\.labels\[1\]: mrbench is listed twice"),
-        ({"labels": ["mrbench_v3_test"]}, r"run\.labels\[0\]: mrbench_v3_test has no labels.*choose one of mrbench,"),
-        (
-            {"labels": ["mr_gsm8k_reasons"], "judges": ["demo-critic"], "tasks": ["mrbench"]},
-            r"run\.labels\[0\]: no judge in run\.judges has a rubric for mr_gsm8k_reasons.*\[kmp_error_reason\]",
-        ),
-        ({"predictions": ["mrbench"]}, r"run\.predictions\[0\]: mrbench is already labelled by people"),
-        (
-            {
-                "predictions": ["mrbench_v3_test"],
-                "judges": ["gemini-2.0-flash-judge"],
-                "tasks": ["kmpbench/ec_mrgsm8k"],
-            },
-            r"run\.predictions: no judge in run\.judges has a rubric for these releases",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("run", "message"), [
+    ({"labels": ["mrbench_v9"]}, r"run\.labels\[0\].*mrbench_v9.*did you mean|run\.labels\[0\]"),
+    ({"labels": ["mrbench", "mrbench"]}, r"run\.labels\[1\]: mrbench is listed twice"),
+    ({"labels": ["mrbench_v3_test"]}, r"run\.labels\[0\]: mrbench_v3_test has no labels.*choose one of mrbench,"),
+    (
+        {"labels": ["mr_gsm8k_reasons"], "judges": ["demo-critic"], "tasks": ["mrbench"]},
+        r"run\.labels\[0\]: no judge in run\.judges has a rubric for mr_gsm8k_reasons.*\[kmp_error_reason\]",
+    ),
+    ({"predictions": ["mrbench"]}, r"run\.predictions\[0\]: mrbench is already labelled by people"),
+    (
+        {
+            "predictions": ["mrbench_v3_test"],
+            "judges": ["gemini-2.0-flash-judge"],
+            "tasks": ["kmpbench/ec_mrgsm8k"],
+        },
+        r"run\.predictions: no judge in run\.judges has a rubric for these releases",
+    ),
+])  # fmt: skip
 def test_releases_that_cannot_be_used_are_refused(run: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         checked_config("published", **run)

@@ -106,19 +106,16 @@ def test_no_cell_of_the_parquet_table_is_changed_unseen(run: Path, tmp_path: Pat
     assert tried > 400 and schema.names == list(table.columns)
 
 
-@pytest.mark.parametrize(
-    ("why", "change"),
-    [
-        ("rows in another order", lambda rows: [rows[0], *reversed(rows[1:])]),
-        ("a missing row", lambda rows: rows[:-1]),
-        ("a duplicate row", lambda rows: [*rows, rows[-1]]),
-        ("two column names swapped", lambda rows: [[*rows[0][:1], rows[0][2], rows[0][1], *rows[0][3:]], *rows[1:]]),
-        ("the tutors' column reversed", lambda rows: [rows[0], *([*row[:2], other[2], *row[3:]] for row, other in zip(rows[1:], rows[:0:-1], strict=True))]),
-        ("an extra cell", lambda rows: [rows[0], [*rows[1], "1"], *rows[2:]]),
-        ("only the header", lambda rows: rows[:1]),
-        ("an empty table", lambda rows: []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("why", "change"), [
+    ("rows in another order", lambda rows: [rows[0], *reversed(rows[1:])]),
+    ("a missing row", lambda rows: rows[:-1]),
+    ("a duplicate row", lambda rows: [*rows, rows[-1]]),
+    ("two column names swapped", lambda rows: [[*rows[0][:1], rows[0][2], rows[0][1], *rows[0][3:]], *rows[1:]]),
+    ("the tutors' column reversed", lambda rows: [rows[0], *([*row[:2], other[2], *row[3:]] for row, other in zip(rows[1:], rows[:0:-1], strict=True))]),
+    ("an extra cell", lambda rows: [rows[0], [*rows[1], "1"], *rows[2:]]),
+    ("only the header", lambda rows: rows[:1]),
+    ("an empty table", lambda rows: []),
+])  # fmt: skip
 def test_a_rearranged_table_is_reported(
     why: str, change: Callable[[list[list[str]]], list[list[str]]], run: Path, tmp_path: Path
 ) -> None:

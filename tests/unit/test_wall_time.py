@@ -14,22 +14,19 @@ def tutors(*seconds: float, gpus: int = 1) -> list[GpuJob]:
     return [GpuJob("tutors", "m", gpus, length) for length in seconds]
 
 
-@pytest.mark.parametrize(
-    ("jobs", "nodes", "gpus", "expected"),
-    [
-        ([], 1, 1, 0),
-        (tutors(10), 1, 1, 10),
-        (tutors(10, 20, 30), 1, 1, 60),
-        (tutors(10, 20, 30), 1, 4, 30),
-        (tutors(10, 20, 30), 2, 1, 30),  # 30 beside 20 + 10
-        (tutors(10, 10, gpus=3), 1, 4, 20),  # two servers of three GPUs do not fit on a node of four
-        (tutors(10, 10, gpus=3), 2, 4, 10),
-        ([*tutors(10, gpus=4), *tutors(5, 5, 5, 5)], 1, 4, 15),
-        ([*tutors(10), GpuJob("judges", "j", 1, 7)], 4, 8, 17),  # judges wait for the tutors
-        ([*tutors(10), GpuJob("checks", "j", 1, 7)], 1, 8, 10),  # checks do not
-        ([GpuJob("judges", "j", 2, 7)], 1, 2, 7),
-    ],
-)
+@pytest.mark.parametrize(("jobs", "nodes", "gpus", "expected"), [
+    ([], 1, 1, 0),
+    (tutors(10), 1, 1, 10),
+    (tutors(10, 20, 30), 1, 1, 60),
+    (tutors(10, 20, 30), 1, 4, 30),
+    (tutors(10, 20, 30), 2, 1, 30),  # 30 beside 20 + 10
+    (tutors(10, 10, gpus=3), 1, 4, 20),  # two servers of three GPUs do not fit on a node of four
+    (tutors(10, 10, gpus=3), 2, 4, 10),
+    ([*tutors(10, gpus=4), *tutors(5, 5, 5, 5)], 1, 4, 15),
+    ([*tutors(10), GpuJob("judges", "j", 1, 7)], 4, 8, 17),  # judges wait for the tutors
+    ([*tutors(10), GpuJob("checks", "j", 1, 7)], 1, 8, 10),  # checks do not
+    ([GpuJob("judges", "j", 2, 7)], 1, 2, 7),
+])  # fmt: skip
 def test_the_longest_jobs_start_first_on_the_first_free_gpus(
     jobs: list[GpuJob], nodes: int, gpus: int, expected: float
 ) -> None:

@@ -131,14 +131,11 @@ def test_only_changed_stages_run_again(finished: FinishedRun, copied: Callable[[
     assert "tune_tutor" in rules and not set(RULES_WITH_REQUESTS) & rules
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "expected"),
-    [
-        ("clarify", ("limits: {fewest: 3, most: 5}", "limits: {most: 5}"), r"clarify\.yaml: limits: fewest is missing"),
-        ("solve_similar", ("parser: boxed", "parser: boxd"), r"solve_similar\.yaml: parser: 'boxd' .*did you mean 'boxed'"),
-        ("rephrase", ("accept: same_answer", "accept: same_answer\nsamples: 2"), r"rephrase\.yaml: samples: expected 1, since same_answer uses only one answer"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "change", "expected"), [
+    ("clarify", ("limits: {fewest: 3, most: 5}", "limits: {most: 5}"), r"clarify\.yaml: limits: fewest is missing"),
+    ("solve_similar", ("parser: boxed", "parser: boxd"), r"solve_similar\.yaml: parser: 'boxd' .*did you mean 'boxed'"),
+    ("rephrase", ("accept: same_answer", "accept: same_answer\nsamples: 2"), r"rephrase\.yaml: samples: expected 1, since same_answer uses only one answer"),
+])  # fmt: skip
 def test_a_stage_card_is_checked_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, change: tuple[str, str], expected: str
 ) -> None:

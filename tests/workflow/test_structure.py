@@ -236,19 +236,16 @@ def test_each_module_can_be_imported_first() -> None:
     assert done.stdout == "" and done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "config.settings",
-        "plan.checks",
-        "plan.rules",
-        "launch.hooks",
-        "launch.preflight",
-        "core.records",
-        "cli",
-        "judges.verdicts",
-    ],
-)
+@pytest.mark.parametrize("module", [
+    "config.settings",
+    "plan.checks",
+    "plan.rules",
+    "launch.hooks",
+    "launch.preflight",
+    "core.records",
+    "cli",
+    "judges.verdicts",
+])  # fmt: skip
 def test_modules_that_only_check_or_move_records_load_no_statistics(module: str) -> None:
     """Libraries of statistics cost over a second of CPU at each start of Snakemake and of each job on a cluster."""
     code = (
