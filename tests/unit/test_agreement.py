@@ -482,10 +482,8 @@ def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Pat
     write_records(tmp_path / "judged.jsonl", judgements)
     rows = [f"t,{n},m,Actionability,{'Yes' if n % 4 else 'No'}," for n in range(24)]
     people = people_csv(tmp_path / "people.csv", *rows)
-    job, judged = (
-        CorrectByPeople(judge="j", resamples=100, seed=1, scales={"t": SCALES}, tasks={"mrbench_taxonomy": ["t"]}),
-        [tmp_path / "judged.jsonl"],
-    )
+    job = CorrectByPeople(judge="j", resamples=100, seed=1, scales={"t": SCALES}, tasks={"mrbench_taxonomy": ["t"]})
+    judged = [tmp_path / "judged.jsonl"]
     correct_by_people(
         job=job, verdicts=judged, people=people, out=tmp_path / "out.json", differences=tmp_path / "d.json"
     )

@@ -770,10 +770,8 @@ def test_every_rejected_attempt_is_kept_with_what_it_decided_on(walked: Curated)
 
 
 def test_solutions_in_any_script_are_told_apart() -> None:
-    first, second = (
-        "\u041e\u0442\u0432\u0435\u0442 6",
-        "\u041f\u043e\u043b\u0443\u0447\u0438\u043b\u043e\u0441\u044c 6",
-    )
+    first = "\u041e\u0442\u0432\u0435\u0442 6"
+    second = "\u041f\u043e\u043b\u0443\u0447\u0438\u043b\u043e\u0441\u044c 6"
     solutions = [parsers.Attempt(text, "6") for text in (first, second, first)]
     kept = rules.accept_two_distinct_wrong(answered(*solutions), {"answer": "5"}, {}).value
     assert [answer.value.text for answer in kept] == [first, second]

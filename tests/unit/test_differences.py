@@ -234,10 +234,8 @@ def test_the_first_judge_compares(tmp_path: Path) -> None:
             for number, value in enumerate(values)
         ]  # fmt: skip
 
-    first, second = (
-        judge_grades(("strict", [0.25, 0.5, 0.75]), ("kind", [1, 1, 1])),
-        judge_grades(("strict", [0, 0, 0.75])),
-    )
+    first = judge_grades(("strict", [0.25, 0.5, 0.75]), ("kind", [1, 1, 1]))
+    second = judge_grades(("strict", [0, 0, 0.75]))
     third = judge_grades(("strict", [None, None, None]), ("kind", [0.5, 0.5, 0.25]))
     differences = compare_by_graders(tmp_path, "mistake_remediation", {"a": first, "b": second, "c": third}, 3)
     [difference] = differences  # no reply of the third tutor has a verdict

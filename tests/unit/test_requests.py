@@ -274,10 +274,8 @@ def ask_about_labels(plan: RulePlan, judge: str) -> Path:
 
 def test_label_checks_are_estimated_from_releases_pairs_and_probes(check_plan: RulePlan) -> None:
     """The number of replies is the judge's limit, else the size of the release. Probes repeat some of its questions."""
-    labels, pairs = (
-        measured_sizes()["labels", "mrbench", "mrbench_taxonomy"],
-        measured_sizes()["pairs", "bridge", "pairs_json"],
-    )
+    labels = measured_sizes()["labels", "mrbench", "mrbench_taxonomy"]
+    pairs = measured_sizes()["pairs", "bridge", "pairs_json"]
     assert labels.items > 1000 and pairs.items == 482 and pairs.requests == 2.0
     for judge, replies, pair_count in ((JUDGE, 4, 4), ("freer", labels.items, pairs.items)):
         probed = len(PROBES) * 3

@@ -82,11 +82,9 @@ def test_a_part_by_a_grader_without_grades() -> None:
 
 @pytest.mark.parametrize("passed", [True, False])
 def test_verdicts_in_favour_depend_on_the_reading_of_negative_weights(passed: bool) -> None:
-    positive, prohibition, fault = (
-        WeightedCriterion(1, False),
-        WeightedCriterion(-1, True),
-        WeightedCriterion(-1, False),
-    )
+    positive = WeightedCriterion(1, False)
+    prohibition = WeightedCriterion(-1, True)
+    fault = WeightedCriterion(-1, False)
     for reading in NEGATIVE_WEIGHT_READINGS:
         assert favours_reply(positive, passed, reading) == passed, "readings differ only for negative weights"
     assert favours_reply(prohibition, passed, "by_phrasing") == passed, "a passed prohibition was obeyed"

@@ -346,10 +346,8 @@ def test_study_mode_is_a_row_beside_the_same_tutor_without_it() -> None:
 def test_levels_by_vote_fill_what_the_release_leaves_open(tmp_path: Path) -> None:
     """Item a keeps the level of the release."""
     votes = {"text/a": "create", "text/b": "create", "multimodal/d": "apply"}
-    with_votes, without = (
-        broken_down(tmp_path, JUDGEMENTS, ["text", "multimodal"], votes),
-        broken_down(tmp_path, JUDGEMENTS, ["text", "multimodal"]),
-    )
+    with_votes = broken_down(tmp_path, JUDGEMENTS, ["text", "multimodal"], votes)
+    without = broken_down(tmp_path, JUDGEMENTS, ["text", "multimodal"])
     assert without["bloom/apply"].n == 1 and "bloom/create" not in without
     assert with_votes["bloom/create"].n == 1, "b; a keeps the release's level"
     assert with_votes["bloom/apply"].n == 2 and with_votes["bloom_vote/create"].n == 2
