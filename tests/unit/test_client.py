@@ -104,11 +104,7 @@ def test_the_text_as_sent_is_on_file_and_paper_compat_reads_it(key: None, tmp_pa
     text = "<think>5 and</think> Final answer: 12"
     handler = scripted(lambda n, body: (200, chat({"content": text}), {}))
     with serving(handler) as address:
-        paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
-        ask_tutor(
-            "m", hosted(address, endpoint="chat"), work(1), RequestLimits(8, 1), JobFiles(None, *paths[:2]), *paths[2:]
-        )
-    [reply] = read_records(tmp_path / "o.jsonl", Reply)
+        [reply] = drive(address, tmp_path, 1, endpoint="chat")
     assert (reply.text, reply.released, reply.turns[0].endpoint) == ("Final answer: 12", text, "chat")
     item = work(1)[0][1].model_copy(update={"reference": {"incorrect": True}})
     with_reasoning = reply.model_copy(
@@ -712,10 +708,11 @@ def hosted(address: str, **more: Any) -> HostedModel:
     return HostedModel.model_validate({**entry, **more})
 
 
-def drive(address: str, folder: Path, count: int, **more: Any) -> list[Reply]:
-    """Ask a tutor at the endpoint about `count` items, and return the replies."""
+def drive(address: str, folder: Path, items: Any, **more: Any) -> list[Reply]:
+    """Ask a tutor at the endpoint about items, or about this number of them, and return the replies."""
     paths = [folder / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")]
-    ask_tutor("m", hosted(address, **more), work(count), RequestLimits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
+    chosen = work(items) if isinstance(items, int) else items
+    ask_tutor("m", hosted(address, **more), chosen, RequestLimits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
     return read_records(paths[2], Reply)
 
 
@@ -790,10 +787,8 @@ def test_items_with_the_same_prompt_are_one_request(key: None, tmp_path: Path) -
     handler = scripted(lambda n, body: (200, completion("x"), {}))
     items = [(loaded, item.model_copy(update={"vars": {"question": "same"}})) for loaded, item in work(6)]
     with serving(handler) as address:
-        paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
-        ask_tutor("m", hosted(address), items, RequestLimits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
+        assert len(drive(address, tmp_path, items)) == 6
     assert len(handler.requests) == 1
-    assert len(read_records(tmp_path / "o.jsonl", Reply)) == 6
 
 
 class CountedItems:
@@ -825,18 +820,15 @@ def test_memory_does_not_grow_with_the_items(key: None, tmp_path: Path) -> None:
         return 200, completion(body["prompt"][-20:]), {}
 
     with serving(scripted(reply)) as address:
-        paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
-        ask_tutor(
-            "m", hosted(address, concurrency=4), items, RequestLimits(8, 1), JobFiles(None, *paths[:2]), *paths[2:]
-        )
+        replies = drive(address, tmp_path, items, concurrency=4)
     assert max(ahead) <= 3 * 4, "per slot: two conversations, and one answer that is not yet processed"
-    replies = read_records(paths[2], Reply)
     assert [reply.id for reply in replies] == [item.id for _, item in items.items]
-    prompts = {prompt.messages: prompt.content for prompt in read_records(paths[3], Prompt)}
+    prompts = {prompt.messages: prompt.content for prompt in read_records(tmp_path / "prompts.jsonl", Prompt)}
     assert list(prompts) == sorted(prompts) and len(prompts) == 300
     for reply in replies:
         assert f"{reply.id[1:]}+1?" in prompts[reply.turns[0].messages][0]["content"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["j.jsonl", "j.ledger", "j.lock", "o.jsonl", "p.jsonl"]
+    names = ["journal.jsonl", "journal.ledger", "journal.lock", "out.jsonl", "prompts.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_a_server_that_did_not_start_is_not_started_again_by_the_same_job() -> None:
@@ -980,14 +972,9 @@ def test_later_turns_contain_the_tutors_earlier_answers(key: None, tmp_path: Pat
     loaded, item = work(1)[0]
     two_turns = loaded.model_copy(update={"templates": ["First {{ question }}", "Then, after {{ answers[0] }}?"]})
     with serving(handler) as address:
-        paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
-        ask_tutor(
-            "m", hosted(address, endpoint="chat"), [(two_turns, item)], RequestLimits(8, 1), JobFiles(None, *paths[:2]),
-            *paths[2:],
-        )  # fmt: skip
+        [reply] = drive(address, tmp_path, [(two_turns, item)], endpoint="chat")
     sent = [body["messages"] for _, _, body in handler.requests]
     assert [message["content"] for message in sent[1]] == ["First 0+1?", "answer 1", "Then, after answer 1?"]
-    [reply] = read_records(tmp_path / "o.jsonl", Reply)
     assert [turn.text for turn in reply.turns] == ["answer 1", "answer 3"]
 
 
@@ -1153,16 +1140,11 @@ def test_an_empty_turn_is_replaced_if_the_provider_refuses_it(key: None, tmp_pat
     loaded, item = work(1)[0]
     two_turns = loaded.model_copy(update={"templates": ["First {{ question }}", "Then?"]})
 
-    def run() -> list[Reply]:
-        paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
-        files = JobFiles(None, *paths[:2])
-        ask_tutor("m", hosted(address, endpoint="chat"), [(two_turns, item)], RequestLimits(8, 1), files, *paths[2:])
-        return read_records(tmp_path / "o.jsonl", Reply)
-
     handler = scripted(script)
     with serving(handler) as address:
-        [reply] = run()
+        [reply] = drive(address, tmp_path, [(two_turns, item)], endpoint="chat")
         sent = len(handler.requests)
         assert (reply.error, [turn.text for turn in reply.turns]) == (None, ["", "4"])
         assert handler.requests[-1][2]["messages"][1]["content"] == "(no answer)"
-        assert run() == [reply] and len(handler.requests) == sent, "all answers are on file"
+        assert drive(address, tmp_path, [(two_turns, item)], endpoint="chat") == [reply]
+        assert len(handler.requests) == sent, "all answers are on file"

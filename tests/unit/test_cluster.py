@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from maieutic.core.errors import UserError
@@ -194,22 +193,12 @@ def test_each_job_is_checked_against_the_cluster(tmp_path: Path, monkeypatch: py
     assert places == ["models.a.needs.gpus", "models.b.needs.gpus", "models.b.needs.runtime", "slurm_partition"]
 
 
-def test_the_status_command_is_checked_against_slurms_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[Any] = []
-    monkeypatch.setattr(cluster, "check_status_command", lambda *args: calls.append(args))
-    tools(tmp_path, monkeypatch)
-    check_available("squeue")
-    [(command, config)] = calls
-    assert command == "squeue" and config.startswith("AccountingStorageType")
-
-
 @pytest.mark.parametrize(("changes", "line"), [
     ({"sbatch": None}, "executor: slurm: sbatch is not on the PATH. Fix: run snakemake on the cluster's login node (try `module load slurm`), or without --profile slurm"),
     ({"sinfo": "echo ' no  controller' >&2; echo more >&2; exit 1"}, "sinfo: no controller more. Fix: check that the controller is up (`scontrol ping`)"),
     ({"scontrol": "exit 1"}, "scontrol: Command '('scontrol', 'show', 'config')' returned non-zero exit status 1. Fix: check that the controller is up (`scontrol ping`)"),
     ({"scontrol": f"echo {'x' * 400} >&2; exit 1"}, f"scontrol: {'x' * 300}… Fix: check that the controller is up (`scontrol ping`)"),
+    ({"scontrol": 'printf "AccountingStorageType = (null)\\n"'}, "slurm-status-command: found sacct, but this cluster has no accounting database. Fix: pass --slurm-status-command squeue, or set it in profiles/slurm/config.yaml"),
     ({"sinfo": "sleep 5"}, "sinfo: no answer within 1 s. Fix: check that the controller is up (`scontrol ping`)"),
 ])  # fmt: skip
 def test_a_slurm_that_does_not_answer_is_one_line(

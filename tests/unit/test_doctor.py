@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -285,19 +284,10 @@ def test_findings_are_printed_a_line_each(monkeypatch: pytest.MonkeyPatch, capsy
         Finding("x", "note", "y", "z [1]"),
         Finding("a" * 200, "fault", "b", "c"),
     ]
-    calls: list[Any] = []
-    monkeypatch.setattr(doctor, "findings_of", lambda files, offline: calls.append((files, offline)) or findings)
+    monkeypatch.setattr(doctor, "findings_of", lambda files, offline: findings)
     with pytest.raises(UserError, match=r"^maieutic doctor: faults listed above: 1"):
         doctor.doctor(configfile=[Path("run.yaml")], offline=True)
-    assert (
-        capsys.readouterr().out == f"ok    disk: [5] GB free.\nnote  x: y. Fix: z [1]\nfault {'a' * 200}: b. Fix: c\n"
-    )
+    lines = ["ok    disk: [5] GB free.", "note  x: y. Fix: z [1]", f"fault {'a' * 200}: b. Fix: c"]
+    assert capsys.readouterr().out.splitlines() == lines
     findings.pop()
     doctor.doctor()
-    assert calls == [([Path("run.yaml")], True), ([], False)]
-    capsys.readouterr()
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    doctor.doctor()
-    ok, note = capsys.readouterr().out.splitlines()
-    assert re.sub("\x1b[^m]*m", "", ok) == "ok    disk: [5] GB free."
-    assert ok.endswith(" disk: [5] GB free.") and note.endswith(" x: y. Fix: z [1]"), "only the state is coloured"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
-from browser import CHROMIUM
+from browser import Browser, missing_requirement
 from conftest import absent
 from maieutic.config import settings
 from maieutic.config.models import BaselineModel
@@ -207,25 +206,11 @@ def test_paper_and_run_stand_side_by_side(results: Path) -> None:
     assert "Qwen2.5-7B-SocraticLM" in page
 
 
-CHROMIUM_OPTIONS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-    "--disable-sync",
-]  # fmt: skip
-ITEMS_PROBE = """<script>addEventListener("load", () => { location.hash = "HASH"; setTimeout(() => {
-  const page = document.querySelector("section:not([hidden])");
-  const selects = [...page.querySelectorAll(".browser select")];
-  page.querySelector(".item")?.click();
-  setTimeout(() => { document.body.innerHTML = ""; document.body.append(JSON.stringify({
-    page: page.dataset.page, title: document.title, text: page.querySelector(".browser").textContent,
-    tasks: selects.length ? [...selects[0].options].map((o) => o.value) : [] })); }, 100);
-  }, 1000); });</script>"""
-
-
 @pytest.mark.slow
 def test_items_that_are_too_many_for_the_page_lie_beside_it(results: Path, tmp_path: Path) -> None:
     """The page loads them from disk on demand, as text; without the files it names their place."""
-    if CHROMIUM is None:
-        absent("Chromium", "install chromium to run this test")
+    if missing := missing_requirement():
+        absent(*missing)
     config = yaml.safe_load((results / "report/config.yaml").read_text(encoding="utf-8"))
     config["report"]["items_mb"] = 0
     (tmp_path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
@@ -242,15 +227,25 @@ def test_items_that_are_too_many_for_the_page_lie_beside_it(results: Path, tmp_p
         chunk = json.loads(call.removeprefix(f'items("{task}", ').removesuffix(");"))
         assert "<" not in call and chunk["items"] == embedded["tasks"][task]
         assert chunk["prompts"].items() <= embedded["prompts"].items()
-    task_page = open_in_browser(out, "#/task/mathtutorbench/problem_solving", tmp_path)
-    assert "48 of 48 replies" in task_page["text"]
-    assert HOSTILE[:20] in task_page["text"] and "What was read" in task_page["text"]
-    assert task_page["title"] == "Maieutic report"
-    all_items = open_in_browser(out, "#/items", tmp_path)
-    assert all_items["tasks"] == list(data["beside"])
-    assert re.search(r"\b(\d+) of \1 replies", all_items["text"]), "all replies of the first task"
-    shutil.rmtree(out / "items")
-    assert "not in the page but in items/mathtutorbench-" in open_in_browser(out, "#/items", tmp_path)["text"]
+
+    async def look() -> None:
+        async with Browser(tmp_path) as browser:
+            text = "document.querySelector('section:not([hidden]) .browser').textContent"
+            await browser.open(out / "index.html")
+            await browser.run("location.hash = '#/task/mathtutorbench/problem_solving'")
+            await browser.wait(f"{text}.includes('48 of 48 replies')")
+            await browser.click("section:not([hidden]) .item")
+            await browser.wait(f"{text}.includes('What was read')")
+            assert HOSTILE[:20] in await browser.run(text) and await browser.page.title() == "Maieutic report"
+            await browser.run("location.hash = '#/items'")
+            await browser.wait(f"/\\b(\\d+) of \\1 replies/.test({text})")  # all replies of the first task
+            options = "[...document.querySelector('section:not([hidden]) .browser select').options].map((o) => o.value)"
+            assert await browser.run(options) == list(data["beside"])
+            shutil.rmtree(out / "items")
+            await browser.page.reload()
+            await browser.wait(f"{text}.includes('not in the page but in items/mathtutorbench-')")
+
+    asyncio.run(look())
     build_report(results / "report/config.yaml", results, out)
     assert not list((out / "items").iterdir()), "a small run is a single file, and older files of items are deleted"
 
@@ -258,29 +253,6 @@ def test_items_that_are_too_many_for_the_page_lie_beside_it(results: Path, tmp_p
 def embedded_data(page: Path) -> str:
     """Return the JSON data of a page."""
     return re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1]
-
-
-def add_script(folder: Path, script: str) -> str:
-    """Save a script beside a page, whose policy blocks inline scripts, and return the element that loads it."""
-    (folder / "probe.js").write_text(re.sub(r"</?script>", "", script), encoding="utf-8")
-    return '<script src="probe.js"></script>'
-
-
-def open_in_browser(report: Path, address: str, tmp_path: Path) -> dict[str, Any]:
-    """Open a page of the report from disk in Chromium and return what `ITEMS_PROBE` reads from it."""
-    page = (report / "index.html").read_text(encoding="utf-8")
-    probed = report / "probed.html"
-    probed.write_text(
-        page.replace("</body>", add_script(report, ITEMS_PROBE.replace("HASH", address)) + "</body>"), encoding="utf-8"
-    )
-    command = [
-        str(CHROMIUM), *CHROMIUM_OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000",
-    ]  # fmt: skip
-    process = subprocess.run(
-        [*command, "--dump-dom", probed.as_uri()], capture_output=True, text=True, check=True, timeout=120
-    )
-    body = re.search(r"<body[^>]*>(.*?)</body>", process.stdout, re.DOTALL)[1]
-    return json.loads(body.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&nbsp;", "\u00a0"))
 
 
 def test_a_dead_tutor_is_marked_and_the_others_are_there(results: Path, tmp_path: Path) -> None:
@@ -296,49 +268,40 @@ def test_a_dead_tutor_is_marked_and_the_others_are_there(results: Path, tmp_path
     assert "Incomplete." in page and "failed: no scores" in page and "Human reference" in page
 
 
-PAGE_PROBE = """<script>addEventListener("load", () => { setTimeout(() => {
-  const shown = [...document.querySelectorAll("section[data-page]")].filter((s) => !s.hidden);
-  document.querySelector("th[aria-sort] button").click();
-  document.querySelector('.toggle button[data-scoring="paper_compat"]').click();
-  location.hash = "#/task/mathtutorbench/problem_solving";
-  setTimeout(() => {
-    const page = document.querySelector("section:not([hidden])");
-    const search = page.querySelector("input[type=search]"); search.value = "onerror"; search.dispatchEvent(new Event("input"));
-    page.querySelector(".item").click(); const item = page.querySelector(".reader");
-    setTimeout(() => { document.body.innerHTML = ""; document.body.append(JSON.stringify({
-      first: shown.map((s) => s.dataset.page), then: page.dataset.page, title: document.title,
-      boards: boards, colour: colour, status: page.querySelector("[role=status]").textContent, item: item.textContent,
-      wide: document.documentElement.scrollWidth <= innerWidth })); }, 100);
-    const colour = getComputedStyle(document.getElementById("styled")).color;
-    const boards = [...document.querySelectorAll("table.board")].map((t) => [t.dataset.scoring, t.hidden]);
-  }, 100); }, 50); });</script>"""
-
-
 @pytest.mark.slow
 def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -> None:
-    if CHROMIUM is None:
-        absent("Chromium", "install chromium to run this test")
+    if missing := missing_requirement():
+        absent(*missing)
     page = (results / "report/index.html").read_text(encoding="utf-8")
-    probed = tmp_path / "index.html"
-    inline = "<script>document.title = 'ran'</script><p onclick='1' style='color: red' id=styled>x</p>"
-    probed.write_text(page.replace("</body>", inline + add_script(tmp_path, PAGE_PROBE) + "</body>"), encoding="utf-8")
-    command = [str(CHROMIUM), *CHROMIUM_OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--window-size=500,900"]
-    process = subprocess.run(
-        [*command, "--virtual-time-budget=5000", "--dump-dom", probed.as_uri()],
-        capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    body = re.search(r"<body[^>]*>(.*?)</body>", process.stdout, re.DOTALL)[1]
-    observed = json.loads(
-        body.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&nbsp;", "\u00a0")
-    )
-    assert observed["first"] == ["#/"] and observed["then"] == "#/task/mathtutorbench/problem_solving"
-    assert observed["title"] == "Maieutic report", "neither a reply's script nor an injected one ran"
-    assert observed["colour"] != "rgb(255, 0, 0)", "injected styles have no effect either"
     assert "unsafe-inline" not in page
-    assert observed["boards"] == [["paper_compat", False], ["robust", True]]
-    assert observed["status"] == "12 of 48 replies", "the search finds only the hostile tutor's replies"
-    assert HOSTILE[:20] in observed["item"] and "What was read" in observed["item"]
-    assert observed["wide"], "only tables scroll sideways"
+    inline = "<script>document.title = 'ran'</script><p onclick='1' style='color: red' id=styled>x</p>"
+    (tmp_path / "index.html").write_text(page.replace("</body>", inline + "</body>"), encoding="utf-8")
+
+    async def look() -> None:
+        async with Browser(tmp_path, width=500) as browser:
+            await browser.open(tmp_path / "index.html")
+            shown = "[...document.querySelectorAll('section[data-page]')].filter((s) => !s.hidden).map((s) => s.dataset.page)"
+            assert await browser.run(shown) == ["#/"]
+            for button in ("th[aria-sort] button", '.toggle button[data-scoring="paper_compat"]'):
+                await browser.run(f"document.querySelector('{button}').click()")
+            boards = "[...document.querySelectorAll('table.board')].map((t) => [t.dataset.scoring, t.hidden])"
+            assert await browser.run(boards) == [["paper_compat", False], ["robust", True]]
+            styled = await browser.run("getComputedStyle(document.getElementById('styled')).color")
+            assert styled != "rgb(255, 0, 0)", "injected styles have no effect either"
+            await browser.run("location.hash = '#/task/mathtutorbench/problem_solving'")
+            await browser.page.locator("section:not([hidden]) input[type=search]").fill("onerror")
+            status = "document.querySelector('section:not([hidden]) [role=status]').textContent"
+            await browser.wait(f"{status} == '12 of 48 replies'")  # only the hostile tutor's replies
+            assert await browser.run(shown) == ["#/task/mathtutorbench/problem_solving"]
+            await browser.click("section:not([hidden]) .item")
+            item = await browser.wait("document.querySelector('section:not([hidden]) .reader').textContent")
+            assert HOSTILE[:20] in item and "What was read" in item
+            assert await browser.page.title() == "Maieutic report", "neither a reply's script nor an injected one ran"
+            assert await browser.run("document.documentElement.scrollWidth <= innerWidth"), (
+                "only tables scroll sideways"
+            )
+
+    asyncio.run(look())
 
 
 def test_numbers_that_are_too_many_for_a_page_stand_beside_it(

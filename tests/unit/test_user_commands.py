@@ -80,8 +80,8 @@ def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("flags", "place", "problem"), [
-    ({"benchmarks": ["kmpbench"]}, "--tutors", "expected a model, found none"),
-    ({"tutors": ["gpt-4o"]}, "--benchmarks", "expected a benchmark, found none"),
+    ({"benchmarks": ["kmpbench"]}, "--tutors", r"expected a model, found none.*pass --tutors NAME, or --address, --model and"),
+    ({"tutors": ["gpt-4o"]}, "--benchmarks", r"expected a benchmark, found none.*pass one or more of mathtutorbench, "),
     ({"tutors": ["gpt-4o"], "benchmarks": ["mrbensh"]}, "--benchmarks", "'mrbensh' is not in"),
     ({"tutors": ["gpt-4"], "benchmarks": ["mrbench"], "judge": "gpt4"}, "--judge", "'gpt4' is not in"),
     ({"tutors": ["gpt-5o"], "benchmarks": ["mrbench"]}, "run.tutors[0]", "'gpt-5o' is not in"),
@@ -90,16 +90,16 @@ def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
     ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "a b"}, "run.name.'a b'", "expected a name of"),
 ])  # fmt: skip
 def test_init_refuses_what_a_run_would(flags: dict[str, Any], place: str, problem: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError) as fault:
+    with pytest.raises(UserError, match=problem) as fault:
         init(tmp_path / "my.yaml", **flags)
-    assert fault.value.place == place and problem in fault.value.problem
+    assert fault.value.place == place
     assert not (tmp_path / "my.yaml").exists()
 
 
 def test_init_writes_over_nothing(tmp_path: Path) -> None:
     out = tmp_path / "my.yaml"
     out.write_text("mine", encoding="utf-8")
-    with pytest.raises(UserError, match="the file already exists"):
+    with pytest.raises(UserError, match=r"my\.yaml: the file already exists.*pass another path, or --force"):
         new_run.init(out, tutors=["gpt-4o"], benchmarks=["mrbench"])
     assert out.read_text(encoding="utf-8") == "mine"
     assert write_run_file(out, tutors=["gpt-4o"], benchmarks=["mrbench"], force=True)["run"]["tutors"] == ["gpt-4o"]
@@ -148,15 +148,6 @@ def test_init_asks_only_on_a_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
     models = merged_configuration([])["models"]
     assert offered == [name for name in models if models[name]["engine"] in {"vllm", "hosted", "recorded"}]
     assert 0 < len(offered) < len(models)
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
-    problem = r"^--tutors: expected a model, found none.*pass --tutors NAME, or --address, --model and"
-    with pytest.raises(UserError, match=problem):
-        init(tmp_path / "b.yaml", benchmarks=["mrbench"])
-    problem = r"^--benchmarks: expected a benchmark, found none.*pass one or more of mathtutorbench, "
-    with pytest.raises(UserError, match=problem):
-        init(tmp_path / "b.yaml", tutors=["gpt-4o"])
-    with pytest.raises(UserError, match=r"a\.yaml: the file already exists.*pass another path, or --force"):
-        init(tmp_path / "a.yaml", tutors=["gpt-4o"], benchmarks=["mrbench"])
 
 
 @pytest.mark.slow
@@ -262,15 +253,7 @@ QUESTIONS: dict[str, tuple[RunFileChoices, dict[str, list[str]], RunFileChoices]
          ITEMS: ["7"], NAME: ["trial"], JUDGE: ["j"]},
         RunFileChoices([], ["mrbench", "tutorbench"], "j", 7, "trial", {**LOCAL, "base_url": "http://x/v1", "key_env": "X_KEY"}),
     ),
-    "models of the registry": (
-        NO_CHOICES,
-        {IS_HOSTED: ["n"], MODELS: ["a, c", "", "b a"], WHICH_BENCHMARKS: ["mrbensh", "mrbench"], ITEMS: ["0"], NAME: [""], JUDGE: [""]},
-        RunFileChoices(["b", "a"], ["mrbench"], None, None, None, None),
-    ),
     "flags are not asked for": (RunFileChoices(["a"], [], "j", 3, "n", None), {WHICH_BENCHMARKS: ["mrbench"]}, RunFileChoices(["a"], ["mrbench"], "j", 3, "n", None)),
-    "a model by flags": (NO_CHOICES._replace(hosted=OPENAI), {WHICH_BENCHMARKS: ["mrbench"], ITEMS: [""], NAME: ["n"], JUDGE: [""]}, RunFileChoices([], ["mrbench"], None, 50, "n", OPENAI)),
-    "benchmarks by flags": (NO_CHOICES._replace(benchmarks=["mrbench"]), {IS_HOSTED: ["n"], MODELS: ["a"]}, RunFileChoices(["a"], ["mrbench"], None, None, None, None)),
-    "nothing missing": (RunFileChoices(["a"], ["mrbench"], None, None, None, None), {}, RunFileChoices(["a"], ["mrbench"], None, None, None, None)),
 }  # fmt: skip
 
 
