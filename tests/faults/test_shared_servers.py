@@ -262,9 +262,8 @@ def test_an_idle_server_gives_its_device_to_another_model(jobs: Callable[..., Jo
     run.finish(run.job("first", "first", env=one_gpu, needs=GPU))
     other = run.job("second", "second", env=one_gpu, needs=GPU)
     assert run.answer(other)["text"] and "waits for 1 of 1 GPUs" in run.log(other)
-    assert [(record["model"], record["end"], record["gpus"]) for record in run.records()] == [
-        ("first", "evicted for another job", 1)
-    ]
+    expected = [("first", "evicted for another job", 1)]
+    assert [(record["model"], record["end"], record["gpus"]) for record in run.records()] == expected
     third = run.job("third", "third", env=one_gpu, needs=GPU)
     time.sleep(1.5)
     assert third.poll() is None and len(run.lease_managers()) == 2, "a server in use is not evicted"

@@ -200,11 +200,9 @@ def test_a_killed_training_of_two_processes_leaves_no_process_and_goes_on(
     out, mark = tmp_path / "t", {"MAIEUTIC_TEST": str(tmp_path)}
     with open(tmp_path / "log", "w", encoding="utf-8") as log:
         process = subprocess.Popen(
-            command(tiny, examples, out, processes=2, checkpoint_seconds=0.2),
-            stdout=log,
-            stderr=log,
+            command(tiny, examples, out, processes=2, checkpoint_seconds=0.2), stdout=log, stderr=log,
             env=environment() | mark,
-        )
+        )  # fmt: skip
     wait_for(process, tmp_path / "log", lambda: bool(list((tmp_path / "t.journal").glob("checkpoint-*/whole"))))
     assert len(marked(mark)) >= 4, "the command, the launcher and two processes"
     process.send_signal(signal.SIGKILL)
@@ -310,12 +308,10 @@ def test_templates_of_other_models(tiny: Path) -> None:
     """Templates that refuse a system message or cannot be learned from, a chat that the tutor begins, a long chat."""
     system, user, tutor = ({"role": role, "content": role.upper()} for role in ("system", "user", "assistant"))
     cases = [
-        (GEMMA, [system, user, tutor], 512),
-        (GEMMA, [tutor, user, tutor], 512),
-        (COUNTING, [user, tutor, user, tutor], 512),
-        (BROKEN, [user, tutor], 512),
+        (GEMMA, [system, user, tutor], 512), (GEMMA, [tutor, user, tutor], 512),
+        (COUNTING, [user, tutor, user, tutor], 512), (BROKEN, [user, tutor], 512),
         (GEMMA, [user, {**tutor, "content": "so " * 3000}], 100_000),
-    ]
+    ]  # fmt: skip
     line = [str(SERVE), "-c", TEMPLATES, str(tiny)]
     done = subprocess.run(line, input=json.dumps(cases), capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr

@@ -640,9 +640,8 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     assert all(judge_scores[f"mrbench:macro_f1/{name}"] == 1.0 for name in LABELS)
     assert judge_scores["prompt_tokens"] == 15_890.0
     tutor_scores = {(score.tutor, spelt(score)): score.value for score in scores if score.grader != "j"}
-    assert tutor_scores["GPT4", "mrbench:damr/Coherence/all"] == pytest.approx(
-        tutor_scores["GPT4", "mrbench:ppi_half_judge/Coherence"]
-    )
+    expected = pytest.approx(tutor_scores["GPT4", "mrbench:ppi_half_judge/Coherence"])
+    assert tutor_scores["GPT4", "mrbench:damr/Coherence/all"] == expected
     assert (
         abs(tutor_scores["GPT4", "mrbench:ppi_half/Coherence"] - tutor_scores["GPT4", "mrbench:damr/Coherence/all"])
         < 0.05
@@ -796,14 +795,12 @@ def test_user_predictions_are_scored_on_all_five_tracks(
     gold = [row["gold"]["MI"] for row in rows]
     labels = [row["pred"]["MI"] if row["pred"] else "none" for row in rows]
     three = ["Yes", "To some extent", "No"]
-    assert results["Mistake_Identification"]["macro_f1"]["value"] == pytest.approx(
-        f1_score(gold, labels, labels=three, average="macro")
-    )
+    expected = pytest.approx(f1_score(gold, labels, labels=three, average="macro"))
+    assert results["Mistake_Identification"]["macro_f1"]["value"] == expected
     tutors = [row["tutor"] for row in rows]
     named = [(row["pred"] or {}).get("tutor_identification", "none") for row in predicted]
-    assert results["tutor_identification"]["macro_f1"]["value"] == pytest.approx(
-        f1_score(tutors, named, labels=sorted(set(tutors)), average="macro")
-    )
+    expected = pytest.approx(f1_score(tutors, named, labels=sorted(set(tutors)), average="macro"))
+    assert results["tutor_identification"]["macro_f1"]["value"] == expected
     assert len(set(tutors)) == 9 and "tutor_identification macro_f1" in capsys.readouterr().out
     part = scored(raw["mrbench_v3"], predicted[:200], tmp_path)
     assert part["Actionability"]["accuracy"]["n"] == 2476 and part["Actionability"]["accuracy"]["value"] < 0.1

@@ -308,8 +308,7 @@ def test_a_spent_budget_ends_a_job_in_one_line_and_keeps_all_answers(
 ) -> None:
     limits, problem = BUDGETS[name]
     with_budget(monkeypatch, tmp_path, **limits(most_of_work()))
-    handler = scripted(lambda n, body: (200, completion("4"), {}))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, body: (200, completion("4"), {}))) as address:
         with pytest.raises(UserError, match=problem) as error:
             drive(address, tmp_path, 12, concurrency=1)
         assert "\n" not in error.value.lines

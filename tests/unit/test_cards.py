@@ -71,9 +71,8 @@ def test_the_corrected_protocol_asks_without_the_released_defects() -> None:
 
 
 def test_values_are_data_and_not_templates() -> None:
-    assert render("Q: {{ question }}", {"question": "{{ 7 * 7 }} {% for x in y %}"}, "") == (
-        "Q: {{ 7 * 7 }} {% for x in y %}"
-    )
+    expected = "Q: {{ 7 * 7 }} {% for x in y %}"
+    assert render("Q: {{ question }}", {"question": "{{ 7 * 7 }} {% for x in y %}"}, "") == expected
 
 
 @pytest.mark.parametrize(

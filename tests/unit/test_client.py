@@ -71,8 +71,7 @@ def ask(address: str, *requests: dict[str, Any], **settings: Any) -> list[Any]:
 
 
 def test_a_completion_sends_the_prompt_unchanged() -> None:
-    handler = scripted(lambda n, body: (200, completion("4\nQuestion"), NO_HEADERS))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, body: (200, completion("4\nQuestion"), NO_HEADERS))) as address:
         [answer] = ask(address, request("2+2 = "))
     [(_, path, body)] = handler.requests
     assert path == "/v1/completions"
@@ -85,8 +84,7 @@ def test_a_chat_sends_messages_and_keeps_reasoning_apart() -> None:
         {"content": "\n\n4", "reasoning_content": "2+2"}, {"content": "<think>2+2</think>4"}, {"content": None},
         {"content": "<think>b</think>4", "reasoning": "a"}, {"content": "\n4", "reasoning": ""},
     ]  # fmt: skip
-    handler = scripted(lambda n, body: (200, chat(replies[n]), NO_HEADERS))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, body: (200, chat(replies[n]), NO_HEADERS))) as address:
         answers = ask(address, *(request(str(n), "chat") for n in range(5)), concurrency=1)
     # The last answer has no reasoning, so its leading newline is part of the reply and acts as the stop string (Q3).
     assert [(answer.text, answer.reasoning) for answer in answers] == [
@@ -102,8 +100,7 @@ def test_a_chat_sends_messages_and_keeps_reasoning_apart() -> None:
 def test_the_text_as_sent_is_on_file_and_paper_compat_reads_it(key: None, tmp_path: Path) -> None:
     """The released code parses inline reasoning too: a "yes" in it is the verdict."""
     text = "<think>5 and</think> Final answer: 12"
-    handler = scripted(lambda n, body: (200, chat({"content": text}), {}))
-    with serving(handler) as address:
+    with serving(scripted(lambda n, body: (200, chat({"content": text}), {}))) as address:
         [reply] = drive(address, tmp_path, 1, endpoint="chat")
     assert (reply.text, reply.released, reply.turns[0].endpoint) == ("Final answer: 12", text, "chat")
     item = work(1)[0][1].model_copy(update={"reference": {"incorrect": True}})
@@ -119,14 +116,12 @@ def test_the_text_as_sent_is_on_file_and_paper_compat_reads_it(key: None, tmp_pa
     assert read_reply("yes_no", item, silent, "paper_compat") == [Reading(None, None, "", reason)]
     refused = reply.model_copy(update={"turns": [], "error": "too long"})
     for scoring in SCORINGS:
-        assert read_reply("yes_no", item, refused, scoring) == [
-            Reading(None, None, "", "refused: too long", refused=True)
-        ]
+        expected = [Reading(None, None, "", "refused: too long", refused=True)]
+        assert read_reply("yes_no", item, refused, scoring) == expected
 
 
 def test_parameters_that_a_server_refuses_are_left_out_and_extra_ones_sent() -> None:
-    handler = scripted(lambda n, body: (200, completion("x"), NO_HEADERS))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, body: (200, completion("x"), NO_HEADERS))) as address:
         ask(address, request(), omit=("stop", "temperature"), extra_body={"top_k": 1})
     body = handler.requests[0][2]
     assert "stop" not in body and "temperature" not in body and body["top_k"] == 1
@@ -202,16 +197,14 @@ def test_requests_and_answers_have_the_format_of_the_responses_api() -> None:
         request("1", "responses"),
         {**request("2", "responses"), "messages": [{"role": "user", "content": parts}]},
     ]
-    handler = scripted(lambda n, body: (200, bodies[n], {}))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, body: (200, bodies[n], {}))) as address:
         answers = ask(address, *sent, concurrency=1, omit=("stop", "temperature"))
     assert answers[0].cached_tokens == 5
     assert {path for _, path, _ in handler.requests} == {"/v1/responses"}
     first, _, third = (body for _, _, body in handler.requests)
     assert first["input"] == [{"role": "system", "content": "0"}] and first["max_output_tokens"] == 5
-    assert first["text"] == {
-        "format": {"type": "json_schema", "name": "r", "schema": {"type": "object"}, "strict": True}
-    }
+    expected = {"format": {"type": "json_schema", "name": "r", "schema": {"type": "object"}, "strict": True}}
+    assert first["text"] == expected
     assert not first.keys() & {"messages", "max_tokens", "stop", "temperature", "response_format"}
     assert third["input"][0]["content"] == [
         {"type": "input_text", "text": "what?"}, {"type": "input_image", "image_url": "data:image/png;base64,AA"},
@@ -257,8 +250,7 @@ def test_a_body_without_an_answer_loses_one_item(
         odd = broken and "3+1?" in body["messages"][0]["content"]
         return 200, WITHOUT_ANSWER[name] if odd else chat({"content": "4"}), {}
 
-    handler = scripted(script)
-    with serving(handler) as address:
+    with serving(handler := scripted(script)) as address:
         with pytest.raises(UserError, match="1 of 5 items stayed unanswered"):
             drive(address, tmp_path, 5, endpoint="chat")
         assert len(handler.requests) == 4 + 2, "the item without an answer is tried twice, as the entry sets"
@@ -290,8 +282,7 @@ def test_every_request_is_answered_in_a_storm_of_failures(monkeypatch: pytest.Mo
     def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         return dice.choice(failures) if dice.random() < 0.5 else (200, completion(f"to {body['prompt']}"), {})
 
-    handler = scripted(script)
-    with serving(handler) as address:
+    with serving(handler := scripted(script)) as address:
         answers = ask(address, *(request(str(n)) for n in range(60)), attempts=30, concurrency=16)
     assert [answer.text for answer in answers] == [f"to {n}" for n in range(60)]
     assert sum(answer.attempts for answer in answers) == len(handler.requests), "every attempt is counted"
@@ -308,8 +299,7 @@ def test_retry_after_delays_every_request(form: str) -> None:
             else (200, completion("x"), {})
         )
 
-    handler = scripted(script)
-    with serving(handler) as address:
+    with serving(handler := scripted(script)) as address:
         answers = ask(address, *(request(str(n)) for n in range(5)), concurrency=1)
     assert [answer.text for answer in answers] == ["x"] * 5
     first, second = handler.requests[0][0], handler.requests[1][0]
@@ -333,8 +323,7 @@ def test_a_long_wait_is_logged_with_its_end_and_limited_by_patience(
 ) -> None:
     monkeypatch.setattr(client, "LOGGED_WAIT", 0.2)
     refusal: tuple[int, Any, dict[str, str]] = (429, b"{}", {"Retry-After": "1e9"})
-    handler = scripted(lambda n, body: refusal if n == 0 else (200, completion("x"), {}))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, body: refusal if n == 0 else (200, completion("x"), {}))) as address:
         answers = ask(address, *(request(str(n)) for n in range(3)), concurrency=1, patience=0.6)
     assert [answer.text for answer in answers] == ["x"] * 3
     assert 0.6 <= handler.requests[1][0] - handler.requests[0][0] < 30
@@ -359,8 +348,7 @@ def test_a_request_to_a_hanging_server_times_out_and_is_retried() -> None:
             time.sleep(2.0)
         return 200, completion("late" if number == 0 else "now"), {}
 
-    handler = scripted(script)
-    with serving(handler) as address:
+    with serving(scripted(script)) as address:
         [answer] = ask(address, request(), timeout=0.5)
     assert (answer.text, answer.attempts) == ("now", 2)
 
@@ -391,8 +379,7 @@ def test_a_refusal_is_recorded_or_ends_the_job(case: dict[str, str], wrapped: An
 
 
 def test_a_redirect_ends_the_job() -> None:
-    handler = scripted(lambda n, body: (301, b"", {"Location": "https://elsewhere/v1"}))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, body: (301, b"", {"Location": "https://elsewhere/v1"}))) as address:
         [answer] = ask(address, request(), api_key=KEY)
     assert isinstance(answer, UserError) and len(handler.requests) == 1
 
@@ -656,8 +643,7 @@ def test_a_terminated_job_keeps_the_answers_to_requests_in_flight(grace: int, ke
         release.wait(10)
         return 200, completion("4"), {}
 
-    handler = scripted(script)
-    with serving(handler) as address:
+    with serving(handler := scripted(script)) as address:
         env = {**os.environ, "PYTHONPATH": "workflow", "TEST_KEY": KEY}
         command = [sys.executable, "-c", JOB_SCRIPT, address, str(tmp_path), str(grace)]
         job = subprocess.Popen(command, env=env)
@@ -723,8 +709,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_driver_asks_only_what_the_journal_lacks(key: None, tmp_path: Path) -> None:
-    handler = scripted(lambda n, body: (200, completion(body["prompt"][-20:]), {}))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, body: (200, completion(body["prompt"][-20:]), {}))) as address:
         first = drive(address, tmp_path, 10)
         assert len(handler.requests) == 10
         (tmp_path / "out.jsonl").unlink()  # Snakemake deletes the outputs of a failed job
@@ -748,8 +733,7 @@ def test_a_failing_job_keeps_what_was_answered(key: None, tmp_path: Path) -> Non
     def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         return (500, b"", {}) if broken and "7+1?" in body["prompt"] else (200, completion("8"), {})
 
-    handler = scripted(script)
-    with serving(handler) as address:
+    with serving(handler := scripted(script)) as address:
         with pytest.raises(
             UserError,
             match=r"1 of 10 items stayed unanswered \(500 on try 2: 1\). Fix: run again: only unanswered requests are sent",
@@ -766,8 +750,7 @@ def test_a_refused_item_is_recorded_and_not_asked_again(key: None, tmp_path: Pat
         long = "3+1?" in body["prompt"]
         return (400, {"error": {"message": "maximum context length"}}, {}) if long else (200, completion("4"), {})
 
-    handler = scripted(script)
-    with serving(handler) as address:
+    with serving(handler := scripted(script)) as address:
         first = drive(address, tmp_path, 5)
         drive(address, tmp_path, 5)
     assert [reply.error for reply in first] == [None, None, None, "400: maximum context length", None]
@@ -995,8 +978,7 @@ def test_a_refusal_of_some_requests_is_recorded_and_one_of_all_ends_the_job(case
         refused = "bad" in body["messages"][-1]["content"] or case["whose"] == "all"
         return (case["status"], case["body"], case.get("headers", {})) if refused else (200, chat({"content": "4"}), {})
 
-    handler = scripted(script)
-    with serving(handler) as address:
+    with serving(handler := scripted(script)) as address:
         requests = [request("bad" if number % 4 == 0 else f"good {number}", endpoint="chat") for number in range(40)]
         answers = ask(address, *requests, attempts=2, concurrency=32, api_key=KEY)
     if case["whose"] == "one":
@@ -1057,8 +1039,7 @@ def test_an_error_in_a_200_is_a_failed_attempt(name: str) -> None:
 
 def test_spent_credit_in_a_200_ends_the_job() -> None:
     body = {"error": {"code": 402, "message": "Insufficient credits"}}
-    handler = scripted(lambda n, _: (200, body, {}))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, _: (200, body, {}))) as address:
         answers = ask(address, *(request(f"{n}", endpoint="chat") for n in range(64)))
     assert all(isinstance(answer, UserError) and "add credit" in answer.fix for answer in answers)
     assert len(handler.requests) <= 16
@@ -1084,8 +1065,7 @@ def test_all_settings_of_a_fix_are_named_at_once_and_work(key: None, tmp_path: P
         message = refusal_of(body)
         return (400, {"error": {"message": message}}, {}) if message else (200, chat({"content": "4"}), {})
 
-    handler = scripted(script)
-    with serving(handler) as address:
+    with serving(handler := scripted(script)) as address:
         with pytest.raises(UserError) as error:
             drive(address, tmp_path, 5, endpoint="chat", prompt_role="system")
         expected = "set max_tokens_as: max_completion_tokens and omit: [temperature, stop] and prompt_role: user"
@@ -1118,8 +1098,7 @@ def test_a_probe_is_in_the_ledger_and_not_sent_if_all_answers_are_on_file(key: N
         bad = "3+1?" in body["prompt"] or number == 0
         return (400, {"error": {"message": "Nope."}}, {}) if bad else (200, completion("4"), {})
 
-    handler = scripted(script)
-    with serving(handler) as address:
+    with serving(handler := scripted(script)) as address:
         drive(address, tmp_path, 5, concurrency=1)
         sent = len(handler.requests)
         [line] = (tmp_path / "journal.ledger").read_text().splitlines()
@@ -1140,8 +1119,7 @@ def test_an_empty_turn_is_replaced_if_the_provider_refuses_it(key: None, tmp_pat
     loaded, item = work(1)[0]
     two_turns = loaded.model_copy(update={"templates": ["First {{ question }}", "Then?"]})
 
-    handler = scripted(script)
-    with serving(handler) as address:
+    with serving(handler := scripted(script)) as address:
         [reply] = drive(address, tmp_path, [(two_turns, item)], endpoint="chat")
         sent = len(handler.requests)
         assert (reply.error, [turn.text for turn in reply.turns]) == (None, ["", "4"])

@@ -56,9 +56,8 @@ def test_every_benchmark_prints_its_tutors_in_one_form() -> None:
     assert counts == counts | printed
     values = [result.value for name in PAPERS for result in printed_values(name)]
     assert all(-0.2 <= value <= 1 for value in values), "shares, not per cent"
-    assert {result.by for result in printed_values("mathtutorbench") if result.metric == "win_rate"} == {
-        PAPER_REWARD_MODEL
-    }
+    expected = {PAPER_REWARD_MODEL}
+    assert {result.by for result in printed_values("mathtutorbench") if result.metric == "win_rate"} == expected
     assert {result.by for result in printed_values("mrbench")} == {PEOPLE}
     assert (
         next(

@@ -48,11 +48,9 @@ TURNS = [{"role": "assistant", "content": "Hi."}, {"role": "user", "content": "P
 def test_text_without_a_template_follows_figure_7() -> None:
     messages = messages_to_score(messages_before_reply("2 + 2?", "4", TURNS), "Why?", "Judge.")
     assert messages == [
-        {"role": "system", "content": "Judge."},
-        {"role": "user", "content": "Problem: 2 + 2?\nReference Solution: 4"},
-        *TURNS,
-        {"role": "assistant", "content": "Why?"},
-    ]
+        {"role": "system", "content": "Judge."}, {"role": "user", "content": "Problem: 2 + 2?\nReference Solution: 4"},
+        *TURNS, {"role": "assistant", "content": "Why?"},
+    ]  # fmt: skip
     text = (
         "Judge.\nProblem: 2 + 2?\nReference Solution: 4\nTeacher: Hi.\nStudent: Problem: none of mine.\nTeacher: Why?"
     )

@@ -593,9 +593,8 @@ def test_after_an_edit_only_the_changed_modules_are_parsed(tmp_path: Path, monke
         code = read()
         parsed = set(parsed_modules)
         fresh = PackageCode(digest.source_lookup(digest.package_sources()))
-        assert {name: code.module(name) for name in module_names()} == {
-            name: fresh.module(name) for name in module_names()
-        }
+        expected = {name: fresh.module(name) for name in module_names()}
+        assert {name: code.module(name) for name in module_names()} == expected
         assert read_cached(cache_path()) == code.modules, "the cache is complete"
         return parsed
 

@@ -161,11 +161,8 @@ def test_images_are_those_of_this_checkout(served: Plan, tmp_path: Path, monkeyp
     commands: dict[str, str | None] = {"apptainer": None, "singularity": None}
     monkeypatch.setattr(shutil, "which", commands.get)
     assert doctor.containers(served) == (
-        "containers",
-        "note",
-        "apptainer is not on the PATH, so --sdm apptainer cannot be used",
-        "",
-    )
+        "containers", "note", "apptainer is not on the PATH, so --sdm apptainer cannot be used", "",
+    )  # fmt: skip
     no_image = ("containers", "note", "apptainer is available, but no image exists yet", "run containers/build")
     for engine in ("apptainer", "singularity"):
         commands |= {"apptainer": None, "singularity": None, engine: f"/usr/bin/{engine}"}

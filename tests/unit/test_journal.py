@@ -246,9 +246,8 @@ def recover_with_scancel(folder: Path, scancel: str, monkeypatch: pytest.MonkeyP
 
 def test_request_keys_never_change() -> None:
     """The expected values are frozen, because users' journals contain keys of earlier versions."""
-    assert canonical_digest({"b": 1, "a": ["\u00e9", None, 0.5]}) == (
-        "sha256:" + hashlib.sha256(b'{"a":["\\u00e9",null,0.5],"b":1}').hexdigest()
-    )
+    expected = "sha256:" + hashlib.sha256(b'{"a":["\\u00e9",null,0.5],"b":1}').hexdigest()
+    assert canonical_digest({"b": 1, "a": ["\u00e9", None, 0.5]}) == expected
     assert canonical_digest([]) == "sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
     key = request_key(REQUEST, MODEL)
     assert key == canonical_digest({"model": MODEL, "request": REQUEST})

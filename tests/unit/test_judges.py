@@ -115,9 +115,8 @@ INVISIBLE = (
 
 
 def test_invisible_characters_are_removed_from_a_reply() -> None:
-    assert neutralise_text("".join(f"a{character}" for character in INVISIBLE)).replace("\n", "") == "a" * len(
-        INVISIBLE
-    )
+    expected = "a" * len(INVISIBLE)
+    assert neutralise_text("".join(f"a{character}" for character in INVISIBLE)).replace("\n", "") == expected
     visible = "caf\u00e9 2 < 3 \U0001f469\u200d\U0001f3eb \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u2764\ufe0f [1, 2] x\ty"
     assert neutralise_text(visible) == visible, "scripts, emoji, arithmetic and tables are unchanged"
 
@@ -334,8 +333,7 @@ def test_a_judge_with_unparsable_answers_is_stopped_after_its_first_hundred_verd
         answer_body["choices"][0]["finish_reason"] = finish
         return 200, answer_body, {}
 
-    handler = scripted(answer)
-    with serving(handler) as address:
+    with serving(handler := scripted(answer)) as address:
         work = [(loaded, case(f"reply {number}", str(number))) for number in range(1000)]
         if message is None:
             judgements = judge(tmp_path, address, work, structured)

@@ -84,9 +84,8 @@ def test_all_rows_of_table_5_give_their_overall() -> None:
     assert len(rows) == 19
     for row in rows.values():
         principles = np.mean([row[name] for name in kmp.PRINCIPLES])
-        assert float(mean_of_levels(np.array(row["general_level"]), principles)) == pytest.approx(
-            row["overall"], abs=WITHIN
-        )
+        expected = pytest.approx(row["overall"], abs=WITHIN)
+        assert float(mean_of_levels(np.array(row["general_level"]), principles)) == expected
 
 
 def test_shipped_tables_are_the_papers(data: Path) -> None:
@@ -116,9 +115,8 @@ def test_shipped_tables_are_the_papers(data: Path) -> None:
                     assert float(value) == pytest.approx(shipped, abs=0.11 if row["group"] == "delta" else 1e-9)
                     seen += 1
     assert seen > 400
-    assert printed("figure 5")["DeepSeek-V3"] == {
-        row["error_type"]: float(row["share_pct"]) for row in rows("fig5_error_distribution")
-    }
+    expected = {row["error_type"]: float(row["share_pct"]) for row in rows("fig5_error_distribution")}
+    assert printed("figure 5")["DeepSeek-V3"] == expected
 
 
 def parts(n: int = 200) -> list[GradedItem]:
@@ -177,9 +175,8 @@ def test_levels_count_where_they_apply() -> None:
     principles = [item._replace(parts=item.parts[1:]) for item in items]
     assert METRICS["kmp_principles"].value(principles) == pytest.approx((0.25 + 1.0) / 2)
     for name, sample in (("kmp_overall", items), ("kmp_principles", principles), ("mr_score", parts(30))):
-        assert METRICS[name].from_sums(METRICS[name].counts(sample).sum(0)) == pytest.approx(
-            METRICS[name].value(sample)
-        )
+        expected = pytest.approx(METRICS[name].value(sample))
+        assert METRICS[name].from_sums(METRICS[name].counts(sample).sum(0)) == expected
 
 
 # Parsers.
@@ -267,9 +264,8 @@ def test_turns_that_were_not_asked_after_a_refusal_are_refused_too(scoring: Scor
 @pytest.mark.parametrize("scoring", ["robust", "paper_compat"])
 def test_a_problem_that_was_never_written_is_refused_and_not_wrong(scoring: Scoring) -> None:
     answer = reply(GEN, GOOD).model_copy(update={"error": "400: too long"})
-    assert read_reply("new_problem", GEN, answer, scoring) == [
-        Reading(None, None, "", "refused: 400: too long", refused=True)
-    ]
+    expected = [Reading(None, None, "", "refused: 400: too long", refused=True)]
+    assert read_reply("new_problem", GEN, answer, scoring) == expected
 
 
 def test_only_a_right_step_has_a_reason_to_judge() -> None:
@@ -340,13 +336,11 @@ def test_boxes_are_read_as_numbers_or_not_at_all(text: str, value: float | None)
 # Loaders.
 
 REAL = {
-    "fqa_mathchat": ("mathchat/follow_up.jsonl", 1237),
-    "gen_followup_mathchat": ("mathchat/follow_up.jsonl", 1237),
-    "gen_similar_mathchat": ("mathchat/P2P_Generation.jsonl", 1319),
-    "ec_stepverify": ("stepverify/dataset.json", 2004),
+    "fqa_mathchat": ("mathchat/follow_up.jsonl", 1237), "gen_followup_mathchat": ("mathchat/follow_up.jsonl", 1237),
+    "gen_similar_mathchat": ("mathchat/P2P_Generation.jsonl", 1319), "ec_stepverify": ("stepverify/dataset.json", 2004),
     "ec_processbench": ("processbench/gsm8k.json", 400),
     "ec_mrgsm8k": ("mr_gsm8k/gpt4-grading/Claude_eval_results.json", 474),
-}
+}  # fmt: skip
 WRONG = {"ec_stepverify": 1002, "ec_processbench": 207, "ec_mrgsm8k": 237}
 
 
@@ -715,8 +709,7 @@ def test_a_conversation_has_system_history_and_the_tutors_own_answers(tmp_path: 
         kmp.SolvedProblem("one?", "s", "1"),
         [kmp.SolvedProblem("two?", "s", "2"), kmp.SolvedProblem("three?", "s", "3")],
     )
-    handler = scripted(lambda n, body: (200, chat({"content": f"answer {n}"}), {}))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, body: (200, chat({"content": f"answer {n}"}), {}))) as address:
         for role in ("system", "user"):
             model = HostedModel(
                 engine="hosted", model="m", base_url=f"{address}/v1", prompt_role=role, concurrency=1, attempts=1

@@ -134,11 +134,9 @@ def draw(run_folder: Path, out: Path, names: list[str] | None = None, **options:
     """Draw a sample of three judged tutors' replies and return its key."""
     label_options = LabelOptions(**{"n": 12, "tasks": [TASK], **options})
     label(
-        configfile=[run_file(run_folder)],
-        annotators=["ann", "ben", "cat"] if names is None else names,
-        out=out,
+        configfile=[run_file(run_folder)], annotators=["ann", "ben", "cat"] if names is None else names, out=out,
         options=label_options,
-    )
+    )  # fmt: skip
     return Key.read(out)
 
 
@@ -158,9 +156,8 @@ def test_a_sample_is_drawn_of_each_tutor_with_its_probability(
     assert (key.scheme, key.seed, key.rubric, key.against, key.compared) == ("random", 1, RUBRIC, None, False)
     assert (key.annotators, key.overlap) == (["ann", "ben", "cat"], 2)
     assert Counter(name for units in key.assigned.values() for name in units) == dict.fromkeys(key.units, 2)
-    assert {name: tuple(words) for name, words in key.criteria.items()} == {
-        name: tuple(LABELS[name]) for name in LABELS
-    }
+    expected = {name: tuple(LABELS[name]) for name in LABELS}
+    assert {name: tuple(words) for name, words in key.criteria.items()} == expected
     assert set(key.levels) == set(LABELS)
     pages = {path.name for path in (tmp_path / "sample").iterdir()}
     assert {"key.json", "page-ann.html", "page-ben.html", "page-cat.html"} <= pages

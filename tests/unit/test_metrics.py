@@ -185,9 +185,8 @@ def test_same_seed_same_interval_and_one_problem_has_none() -> None:
     counts = np.stack([RNG.random(50), np.ones(50)], axis=1)
     metric = METRICS["mean"]
     names = [str(i % 20) for i in range(50)]
-    assert bootstrap_interval(counts, metric.from_sums, names, BootstrapSettings(500, 3)) == bootstrap_interval(
-        counts, metric.from_sums, names, BootstrapSettings(500, 3)
-    )
+    expected = bootstrap_interval(counts, metric.from_sums, names, BootstrapSettings(500, 3))
+    assert bootstrap_interval(counts, metric.from_sums, names, BootstrapSettings(500, 3)) == expected
     assert bootstrap_interval(counts, metric.from_sums, ["p"] * 50, BootstrapSettings(500, 3)) == (None, None)
 
 
@@ -217,17 +216,12 @@ QUESTION_TUTORS = {
 # Scores of trivial tutors on the full data under the released rules. The echo's value is between 0.5245 and 0.5256,
 # depending on how sentences are split (after an abbreviation, inside $2.50); the other values do not depend on it.
 FLOORS = [
-    ("solution_correctness", "always-yes", "f1", 0.667),
-    ("mistake_location", "always-0", "micro_f1", 0.50),
-    ("socratic_questioning", "echo", "bleu", 0.525),
-    ("socratic_questioning", "last question", "bleu", 1.00),
-    ("socratic_questioning", "joined questions", "bleu", 0.58),
-    ("problem_solving", "reference", "accuracy", 1.00),
-    ("mistake_correction", "reference", "accuracy", 1.00),
-    ("mistake_location", "reference", "micro_f1", 1.00),
-    ("solution_correctness", "reference", "f1", 1.00),
-    ("socratic_questioning", "reference", "bleu", 1.00),
-]
+    ("solution_correctness", "always-yes", "f1", 0.667), ("mistake_location", "always-0", "micro_f1", 0.50),
+    ("socratic_questioning", "echo", "bleu", 0.525), ("socratic_questioning", "last question", "bleu", 1.00),
+    ("socratic_questioning", "joined questions", "bleu", 0.58), ("problem_solving", "reference", "accuracy", 1.00),
+    ("mistake_correction", "reference", "accuracy", 1.00), ("mistake_location", "reference", "micro_f1", 1.00),
+    ("solution_correctness", "reference", "f1", 1.00), ("socratic_questioning", "reference", "bleu", 1.00),
+]  # fmt: skip
 
 
 def marked(case: tuple[str, str, str, float]) -> Any:

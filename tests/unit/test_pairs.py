@@ -174,11 +174,9 @@ def test_the_layout_is_the_released_scorers() -> None:
     from maieutic.rewards.scoring import scored_dialogue
 
     assert messages_to_score(scored_dialogue(item), "Why?", "Judge.") == [
-        {"role": "system", "content": "Judge."},
-        {"role": "user", "content": "Problem: 1+1?\nReference Solution: 2"},
-        {"role": "user", "content": "3"},
-        {"role": "assistant", "content": "Why?"},
-    ]
+        {"role": "system", "content": "Judge."}, {"role": "user", "content": "Problem: 1+1?\nReference Solution: 2"},
+        {"role": "user", "content": "3"}, {"role": "assistant", "content": "Why?"},
+    ]  # fmt: skip
 
 
 # user preferences -----------------------------------------------------------------------------------------------------

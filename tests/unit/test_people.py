@@ -89,9 +89,8 @@ def test_each_reply_is_drawn_with_its_recorded_probability(scheme: Any) -> None:
         assert times[key] / 600 == pytest.approx(probability, abs=4 * (probability * (1 - probability) / 600) ** 0.5)
     if scheme == "disagreement":
         assert probabilities["i0", "ann"] > 1.5 * probabilities["i11", "ann"]
-    assert [unit.name for unit in draw_sample(pool, 10, 3, scheme)] == [
-        unit.name for unit in draw_sample(pool, 10, 3, scheme)
-    ]
+    expected = [unit.name for unit in draw_sample(pool, 10, 3, scheme)]
+    assert [unit.name for unit in draw_sample(pool, 10, 3, scheme)] == expected
 
 
 def test_the_replies_of_some_dialogues_have_two_annotators() -> None:

@@ -185,9 +185,8 @@ def test_a_row_of_the_papers_table_is_read_as_released(run: Path, tmp_path: Path
     rows = pd.read_csv(tmp_path / "mathtutorbench.csv").set_index("model")
     scores = pd.read_csv(run / "scores.csv")
     picked = scores[(scores.tutor == "always-0") & (scores.scoring == "paper_compat") & (scores.metric == "accuracy")]
-    assert rows.loc["always-0", "problem_solving/accuracy"] == pytest.approx(
-        float(picked[picked.task == "problem_solving"].value.iloc[0]), abs=1e-4
-    )
+    expected = pytest.approx(float(picked[picked.task == "problem_solving"].value.iloc[0]), abs=1e-4)
+    assert rows.loc["always-0", "problem_solving/accuracy"] == expected
     assert set(rows.index) == {"reference", "always-0", "m"}, "a hosted model is named as at its endpoint"
 
 
@@ -281,12 +280,10 @@ def test_the_cost_of_a_shared_server_is_divided_by_tokens() -> None:
     tokens = {"a": 600, "b": 10, "lost": 3}  # half of the tokens of "a" belong to another run
     stages = [
         StageCost("a-x", "a on x", "a", 100, {"requests": 3}),
-        StageCost("judge-x", "judge on x", "a", 200, {"questions": 5}),
-        StageCost("b-x", "b on x", "b", 10, {}),
-        StageCost("panel-x", "panel on x", "", 0, {}),
-        StageCost("c-x", "c on x", "c", 10, {}),
+        StageCost("judge-x", "judge on x", "a", 200, {"questions": 5}), StageCost("b-x", "b on x", "b", 10, {}),
+        StageCost("panel-x", "panel on x", "", 0, {}), StageCost("c-x", "c on x", "c", 10, {}),
         StageCost("lost-x", "lost on x", "lost", 10, {}),
-    ]
+    ]  # fmt: skip
     servers["lost"] = servers["a"]
     shares = {stage.name: quantities for stage, quantities in with_server_shares(stages, servers, tokens)}
     assert shares["a-x"] == {"requests": 3, "GPU hours": pytest.approx(1 / 3), "joules": pytest.approx(150)}

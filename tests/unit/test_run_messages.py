@@ -90,9 +90,8 @@ def test_requests_of_checks_and_costs_of_thinking_are_listed_separately() -> Non
     plan = plan_of(config)
     parts = [requests_of("one", 5, model="deep"), requests_of("one", 95, model="deep")._replace(stage="checks")]
     line = requests_line(plan, parts)
-    assert (
-        line == "new requests: one 100 (95 to check it on labels); under 0.01 USD; at most 1.00 USD more for thinking"
-    )
+    expected = "new requests: one 100 (95 to check it on labels); under 0.01 USD; at most 1.00 USD more for thinking"
+    assert line == expected
     assert "thinking" not in requests_line(plan, [requests_of("near", 100)])
 
 
@@ -245,9 +244,8 @@ def test_each_failed_job_is_a_line_and_those_over_budget_share_one(
         "failed: all: no log was written",
         "stopped: judge_replies one b1, judge_replies one b2: run.budget: 1.01 USD are spent",
     ]
-    assert failure_lines([job("x", tmp_path / "none.log")], 0.0, {}) == [
-        f"failed: x: no log was written (log: {tmp_path / 'none.log'})"
-    ]
+    expected = [f"failed: x: no log was written (log: {tmp_path / 'none.log'})"]
+    assert failure_lines([job("x", tmp_path / "none.log")], 0.0, {}) == expected
     assert last_lines(plan, [], "", 0.0, None, {}) == ["requests sent: none"]
     lines = last_lines(plan, [job("x")] * (MOST_FAILURES + 2), "", 0.0, "page.html", {})
     assert lines == [
@@ -258,9 +256,8 @@ def test_each_failed_job_is_a_line_and_those_over_budget_share_one(
     ledger.parent.mkdir(parents=True)
     spending = [spending_of("far", 2), spending_of("far", 5).model_copy(update={"time": "2027-01-01T00:00:00+00:00"})]
     ledger.write_text("".join(json.dumps(line.model_dump()) + "\n" for line in spending), encoding="utf-8")
-    assert last_lines(plan, [], "2026-06-01", 0.0, None, {}) == [
-        "requests sent: far 5 (1,000 + 10 tokens); under 0.01 USD"
-    ]
+    expected = ["requests sent: far 5 (1,000 + 10 tokens); under 0.01 USD"]
+    assert last_lines(plan, [], "2026-06-01", 0.0, None, {}) == expected
 
 
 @pytest.mark.parametrize(("part", "called", "perhaps"), [

@@ -48,8 +48,7 @@ def reply_of(item: Item, texts: list[str], **fields: Any) -> Reply:
 def converse_with(folder: Path, items: list[Item], answer: Any) -> tuple[list[Reply], list[list[dict[str, str]]]]:
     """Run the conversations with a scripted tutor. Return its replies, and the messages of all requests."""
     write_records(folder / "math_conversation.jsonl", items)
-    handler = scripted(answer)
-    with serving(handler) as address:
+    with serving(handler := scripted(answer)) as address:
         model = HostedModel(engine="hosted", base_url=f"{address}/v1", model="m", concurrency=2)
         files = JobFiles(None, folder / "journal.jsonl", folder / "log")
         work = CardItems([read_card(CONVERSATION)], folder)
@@ -120,9 +119,8 @@ def test_a_judge_sees_all_turns_in_order_and_a_tutor_cannot_write_turns_of_its_o
     answers = ["Think about the boxes.", HOSTILE, "It is 12.", "Well done."]
     case = case_of_reply(loaded, item, reply_of(item, answers))
     [question] = questions_about(loaded.rubric, case)
-    assert list(question.criteria) == [
-        f"{name}_turn_{turn}" for turn in range(1, 5) for name in ("harm", "gives_answer")
-    ]
+    expected = [f"{name}_turn_{turn}" for turn in range(1, 5) for name in ("harm", "gives_answer")]
+    assert list(question.criteria) == expected
     [message] = question_messages(loaded, case, question)
     text = message["content"]
     places = [

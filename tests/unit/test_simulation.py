@@ -122,8 +122,7 @@ def simulated(
         )  # fmt: skip
 
     write_records(folder / f"{TASK}.jsonl", items or [problem()])
-    handler = scripted(answer)
-    with serving(handler) as address:
+    with serving(handler := scripted(answer)) as address:
         job = SimulateConversations(
             simulation="s", tutor="t", entry=hosted(address, "tutor"), student_entry=hosted(address, "student"),
             settings=Simulation(student="p", task=f"mathtutorbench/{TASK}", **settings), benchmark="mathtutorbench",
@@ -177,8 +176,7 @@ def test_both_journals_answer_a_second_time(tmp_path: Path) -> None:
         return 200, chat({"content": ASK if body["model"] == "tutor" else WRONG}), {}
 
     write_records(tmp_path / f"{TASK}.jsonl", with_items)
-    handler = scripted(answer)
-    with serving(handler) as address:
+    with serving(handler := scripted(answer)) as address:
         for _ in range(2):
             job = SimulateConversations(
                 simulation="s", tutor="t", entry=hosted(address, "tutor"), student_entry=hosted(address, "student"),
@@ -215,8 +213,7 @@ def test_a_dialogue_that_begins_with_the_tutor_or_repeats_a_role_alternates(tmp_
 
 def test_a_model_that_plays_both_sides_has_one_client_and_one_journal(tmp_path: Path) -> None:
     write_records(tmp_path / f"{TASK}.jsonl", [problem()])
-    handler = scripted(lambda n, body: (200, chat({"content": ASK}), {}))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, body: (200, chat({"content": ASK}), {}))) as address:
         both = hosted(address, "m")
         job = SimulateConversations(
             simulation="s", tutor="m", entry=both, student_entry=both, benchmark="b", task=TASK, seed=1,

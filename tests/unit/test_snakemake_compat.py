@@ -44,12 +44,10 @@ def workflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     with SnakemakeApi(OutputSettings(quiet=None)) as api:
         flow = api.workflow(
             resource_settings=ResourceSettings(cores=1, resources={}),
-            config_settings=ConfigSettings(configfiles=[tmp_path / "run.yaml"]),
-            storage_settings=StorageSettings(),
-            workflow_settings=WorkflowSettings(),
-            deployment_settings=DeploymentSettings(),
+            config_settings=ConfigSettings(configfiles=[tmp_path / "run.yaml"]), storage_settings=StorageSettings(),
+            workflow_settings=WorkflowSettings(), deployment_settings=DeploymentSettings(),
             snakefile=tmp_path / "Snakefile",
-        )
+        )  # fmt: skip
         flow.dag(DAGSettings()).execute_workflow(executor="dryrun")
         yield flow._workflow
 

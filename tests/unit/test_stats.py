@@ -53,9 +53,8 @@ def test_an_estimate_counts_observed_and_missing_values() -> None:
     no_observations = estimate_statistic(MEAN, [], [], BOOTSTRAP, missing=4)
     assert no_observations == Estimate(None, Interval(None, None), 0, 4, 0)
     undefined: Statistic[float] = MEAN._replace(value=lambda observed: math.nan)
-    assert estimate_statistic(undefined, [1.0, 2.0], ["a", "b"], BOOTSTRAP, missing=1) == Estimate(
-        None, Interval(None, None), 2, 1, 2
-    )
+    expected = Estimate(None, Interval(None, None), 2, 1, 2)
+    assert estimate_statistic(undefined, [1.0, 2.0], ["a", "b"], BOOTSTRAP, missing=1) == expected
     estimate = estimate_statistic(MEAN, [1.0, 2.0, 6.0], ["a", "a", "b"], BOOTSTRAP, 2)
     assert (estimate.value, estimate.n, estimate.missing, estimate.clusters) == (3.0, 3, 2, 2)
     assert estimate.interval.low < 1.5 and estimate.interval.high > 6.0, "two problems give a wide interval"
@@ -157,9 +156,8 @@ def test_an_exact_interval_equals_statsmodels() -> None:
 
 def test_an_interval_of_a_mean_of_zeros_and_ones_is_a_shares() -> None:
     observed, problems = [1.0] * 12, [f"p{number}" for number in range(12)]
-    assert estimate_statistic(MEAN, observed, problems, BOOTSTRAP) == estimate_statistic(
-        SHARE, observed, problems, BOOTSTRAP
-    )
+    expected = estimate_statistic(SHARE, observed, problems, BOOTSTRAP)
+    assert estimate_statistic(MEAN, observed, problems, BOOTSTRAP) == expected
     ratings = estimate_statistic(RATING, observed, problems, BOOTSTRAP).interval
     equal = [estimate_statistic(MEAN, [value] * 12, problems, BOOTSTRAP).interval for value in (0.7, 8.0)]
     assert [ratings, *equal] == 3 * [Interval(None, None)], "equal values of unknown spread have no interval"

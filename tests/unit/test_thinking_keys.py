@@ -11,12 +11,10 @@ from pydantic import ValidationError
 from run_configs import HOSTED
 
 ADDRESSES = {
-    "openai": "https://api.openai.com/v1",
-    "google": "https://generativelanguage.googleapis.com/v1beta/openai",
-    "mistral": "https://api.mistral.ai/v1",
-    "anthropic": "https://api.anthropic.com/v1",
+    "openai": "https://api.openai.com/v1", "google": "https://generativelanguage.googleapis.com/v1beta/openai",
+    "mistral": "https://api.mistral.ai/v1", "anthropic": "https://api.anthropic.com/v1",
     "other": "https://models.example.org/v1",
-}
+}  # fmt: skip
 REQUEST_FIELDS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("openai", {"thinking": False}, {"reasoning_effort": "none"}),
     ("openai", {"thinking": "high"}, {"reasoning_effort": "high"}),

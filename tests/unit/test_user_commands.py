@@ -284,9 +284,8 @@ def test_a_models_name_becomes_a_valid_entry_name(words: str, name: str) -> None
 def test_a_judge_of_the_registry_is_used_unchanged() -> None:
     choices = RunFileChoices(["gpt-4o"], ["mrbench"], "strict", None, None, None)
     registry = {"gpt-4o": {"engine": "hosted"}, "strict": {"engine": "judge"}}
-    assert new_run.run_file_content(registry, choices) == {
-        "run": {"tutors": ["gpt-4o"], "tasks": ["mrbench"], "judges": ["strict"]}
-    }
+    expected = {"run": {"tutors": ["gpt-4o"], "tasks": ["mrbench"], "judges": ["strict"]}}
+    assert new_run.run_file_content(registry, choices) == expected
 
 
 def test_a_run_file_can_have_single_tasks(tmp_path: Path) -> None:

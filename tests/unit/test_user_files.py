@@ -78,9 +78,8 @@ CHAT = [["conversation", "role", "text"], [7, "student", "Is it 4/8?"], [7, "tut
 @pytest.mark.parametrize("write", [write_xlsx, write_ods])
 def test_workbooks_are_read_whatever_their_name_is(tmp_path: Path, write: Any) -> None:
     for name in ("chats.xlsx", "chats.csv"):
-        assert turns_of(write(tmp_path / name, {"Chats": CHAT, "Empty": []})) == {
-            "7": ["student: Is it 4/8?", "tutor: Why?"]
-        }
+        expected = {"7": ["student: Is it 4/8?", "tutor: Why?"]}
+        assert turns_of(write(tmp_path / name, {"Chats": CHAT, "Empty": []})) == expected
 
 
 WORKBOOKS: dict[str, tuple[dict[str, Any], str]] = {

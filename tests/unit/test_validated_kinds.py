@@ -63,11 +63,8 @@ PUBLISHED_TASKS = ["kmpbench/ec_stepverify"]
 def checked_config(edition: str = "demo", **run: object) -> Config:
     merged = shipped()
     merged["run"] |= {
-        "tutors": ["echo"],
-        "tasks": PUBLISHED_TASKS if edition == "published" else KMP_TASKS,
-        **NO_GRADERS,
-        **run,
-    }
+        "tutors": ["echo"], "tasks": PUBLISHED_TASKS if edition == "published" else KMP_TASKS, **NO_GRADERS, **run,
+    }  # fmt: skip
     return check_config({**merged, "edition": edition, "data_dir": "resources"})
 
 
@@ -177,9 +174,8 @@ def test_replies_without_a_word_have_the_most_frequent_label() -> None:
     """A text without a token gets the majority label. A question mark is a token."""
     problems = [str(number) for number in range(10)]
     for text in ("...", "\n", "--"):
-        assert (
-            labels_by_word_counts(["No"] * 8 + ["Yes"] * 2, problem_folds([text] * 10, problems, 1), 1) == ["No"] * 10
-        )
+        expected = ["No"] * 10
+        assert labels_by_word_counts(["No"] * 8 + ["Yes"] * 2, problem_folds([text] * 10, problems, 1), 1) == expected
     texts = ["?" if number % 2 else "well" for number in range(10)]
     labels = ["Yes" if number % 2 else "No" for number in range(10)]
     assert labels_by_word_counts(labels, problem_folds(texts, problems, 1), 1) == labels
@@ -187,11 +183,9 @@ def test_replies_without_a_word_have_the_most_frequent_label() -> None:
 
 def test_classifiers_are_compared_with_grader_baselines(tmp_path: Path) -> None:
     write_labels(
-        "mrbench",
-        LABEL_LOADERS["mrbench"],
-        [read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")],
+        "mrbench", LABEL_LOADERS["mrbench"], [read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")],
         tmp_path / "mrbench",
-    )
+    )  # fmt: skip
     labels = read_labelled_data(tmp_path / "mrbench")
     heldout = [
         Labelling(id=f"{label.id}-{label.tutor}", dialogue=label.id, criterion=label.criterion, label=int(label.label != "No"),

@@ -59,13 +59,10 @@ def configure(folder: Path, address: str, tiny: Path) -> Path:
         "curations": curation(),
         "tunings": tunings,
         "run": {
-            "tutors": ["tiny", "tuned"],
-            "tasks": ["kmpbench/fqa", "mathtutorbench/problem_solving"],
-            "judges": ["rater"],
-            "label_limit": 4,
-            "seed": SEED,
+            "tutors": ["tiny", "tuned"], "tasks": ["kmpbench/fqa", "mathtutorbench/problem_solving"],
+            "judges": ["rater"], "label_limit": 4, "seed": SEED,
         },
-    }
+    }  # fmt: skip
     return overlay(folder, config)
 
 

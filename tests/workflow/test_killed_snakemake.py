@@ -23,8 +23,7 @@ def test_a_job_sends_nothing_after_its_snakemake_was_killed(checkouts: Callable[
         time.sleep(SECONDS)
         return 200, completion("Final answer: 5"), {}
 
-    handler = scripted(answer)
-    with serving(handler) as address:
+    with serving(handler := scripted(answer)) as address:
         model = {"engine": "hosted", "base_url": f"{address}/v1", "model": "m", "concurrency": CONCURRENCY}
         tasks = ["mathtutorbench/problem_solving", "mathtutorbench/mistake_location"]
         config = overlay(folder, {"models": {"m": model}, "run": {"tutors": ["m"], "tasks": tasks}})

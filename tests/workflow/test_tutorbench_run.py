@@ -48,8 +48,7 @@ def answer(body: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[str, Any]]:
-    handler = scripted(lambda n, body: (200, chat({"content": answer(body)}), {}))
-    with serving(handler) as address:
+    with serving(handler := scripted(lambda n, body: (200, chat({"content": answer(body)}), {}))) as address:
         yield address, handler
 
 
