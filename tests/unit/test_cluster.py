@@ -58,12 +58,8 @@ def test_partitions() -> None:
 
 
 @pytest.mark.parametrize("job", [
-    JobResources("m", 8, 99999, None),
-    JobResources("m", 4, 480, "gpu"),
-    JobResources("m", 3, 99999, "mixed"),
-    JobResources("m", 4, 600, "gpu,mixed"),
-    JobResources("m", 1, 60, "gpu,hidden"),
-    JobResources("m", 0, 60, "2024"),
+    JobResources("m", 8, 99999, None), JobResources("m", 4, 480, "gpu"), JobResources("m", 3, 99999, "mixed"),
+    JobResources("m", 4, 600, "gpu,mixed"), JobResources("m", 1, 60, "gpu,hidden"), JobResources("m", 0, 60, "2024"),
 ])  # fmt: skip
 def test_jobs_that_fit_a_partition_are_accepted(job: JobResources) -> None:
     check_job(job, parse_partitions(PARTITION_LISTING))

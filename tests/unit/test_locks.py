@@ -39,14 +39,10 @@ def without_locks(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: p
     return tmp_path
 
 
-def finished(key: str) -> FinishedRequest:
-    return FinishedRequest(key=key, text="4", seconds=0.1, attempts=1)
-
-
 def write_journal(folder: Path) -> None:
     for key in "ab":
         with Journal(folder / "journal.jsonl", FinishedRequest) as journal:
-            journal.append(finished(key))
+            journal.append(FinishedRequest(key=key, text="4", seconds=0.1, attempts=1))
     assert len(journal.answers.places) == 2
 
 

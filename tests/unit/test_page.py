@@ -105,12 +105,8 @@ def test_quantiles_and_means_are_those_of_all_items(chart_specs: list[dict]) -> 
 # parts ----------------------------------------------------------------------------------------------------------------
 
 
-def part_renderer() -> PartRenderer:
-    return PartRenderer(Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined), {})
-
-
 def test_a_part_that_raises_becomes_a_box_and_the_others_come_out() -> None:
-    renderer = part_renderer()
+    renderer = PartRenderer(Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined), {})
 
     def broken() -> dict:
         raise ValueError("5,001 rows of <b>data</b>\nand more")

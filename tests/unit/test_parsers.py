@@ -218,11 +218,7 @@ def test_stop_strings_are_applied_where_the_server_did_not() -> None:
 
 
 @pytest.mark.parametrize(("over", "under", "text"), [
-    ("1.5", "2", " 0.75"),
-    ("3,000", "1.5", " 2000"),
-    ("3", "1,000", " 0.003"),
-    ("1", "0", " "),
-    ("1.2.3", "2", " "),
+    ("1.5", "2", " 0.75"), ("3,000", "1.5", " 2000"), ("3", "1,000", " 0.003"), ("1", "0", " "), ("1.2.3", "2", " "),
     ("1", "-.", " "),
 ])  # fmt: skip
 def test_a_fraction_is_its_value_or_nothing(over: str, under: str, text: str) -> None:

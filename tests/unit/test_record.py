@@ -226,11 +226,7 @@ def test_other_formats_hold_every_task_and_tutor(run: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("text", "name"), [
-    ("../../etc", "_.._etc"),
-    ("a/b c", "a_b_c"),
-    ("", "_"),
-    ("...", "_"),
-    (".X.y", "X.y"),
+    ("../../etc", "_.._etc"), ("a/b c", "a_b_c"), ("", "_"), ("...", "_"), (".X.y", "X.y"),
     ("Qwen2.5-7B", "Qwen2.5-7B"),
 ])  # fmt: skip
 def test_a_hostile_name_leads_nowhere_else(text: str, name: str) -> None:
@@ -459,11 +455,7 @@ def test_a_run_that_is_not_whole_is_not_shared(run: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("first", "second", "equal"), [
-    (0.1, 0.1 + 1e-12, True),
-    (0.1, 0.1001, False),
-    (1.0, 1, True),
-    (None, 0.0, False),
-    ("a", "a", True),
+    (0.1, 0.1 + 1e-12, True), (0.1, 0.1001, False), (1.0, 1, True), (None, 0.0, False), ("a", "a", True),
     (True, True, True),
 ])  # fmt: skip
 def test_numbers_are_the_same_but_for_their_last_digits(first: object, second: object, equal: bool) -> None:

@@ -206,20 +206,25 @@ def test_all_faults_are_reported_at_once(tmp_path: Path, items: list[Path]) -> N
     assert len(error.value.lines.split("\n")) == 6 and "4 more records match no item" in error.value.lines
 
 
-def test_a_limited_run_accepts_ids_outside_its_sample_and_refuses_unknown_ids(tmp_path: Path) -> None:
-    """The run samples three of the demo's twelve problems: lines of the others are skipped, unknown ids refused."""
-    source = Path("resources/demo/gsm8k/test.jsonl")
-    out = tmp_path / "mathtutorbench/problem_solving.jsonl"
+@pytest.fixture
+def sampled(tmp_path: Path) -> tuple[Path, list[str], list[str], dict[str, Any]]:
+    """Make three of the demo's twelve problems. Return their file, all ids and prompts, and what reads a limited run."""
+    source, card = Path("resources/demo/gsm8k/test.jsonl"), read_card(card_path("mathtutorbench", "problem_solving"))
+    out, all_items = tmp_path / "mathtutorbench/problem_solving.jsonl", tmp_path / "all.jsonl"
     job = MakeItems(benchmark="mathtutorbench", task="problem_solving", form="jsonl", limit=3, seed=1)
     make_items(job=job, source=source, pictures=[], out=out)
-    sampled_ids = [problem.id for problem in read_records(out, Item)]
+    make_items(job=job.model_copy(update={"limit": None}), source=source, pictures=[], out=all_items)
+    problems = read_records(all_items, Item)
     whole = {"forms": {"mathtutorbench/problem_solving": "jsonl"}, "sources": [source]}
-    make_items(job=job.model_copy(update={"limit": None}), source=source, pictures=[], out=tmp_path / "all.jsonl")
-    all_ids = [problem.id for problem in read_records(tmp_path / "all.jsonl", Item)]
+    return out, [problem.id for problem in problems], [first_prompt(card, problem) for problem in problems], whole
+
+
+def test_a_limited_run_accepts_ids_outside_its_sample_and_refuses_unknown_ids(tmp_path: Path, sampled: Any) -> None:
+    """Lines of the other problems are skipped, unknown ids refused."""
+    out, all_ids, prompts, whole = sampled
+    sampled_ids = [problem.id for problem in read_records(out, Item)]
     lines = [{"id": name, "reply": "x"} for name in all_ids]
     assert set(read(tmp_path, [out], lines, **whole)) == set(sampled_ids) and len(all_ids) == 12
-    loaded = read_card(card_path("mathtutorbench", "problem_solving"))
-    prompts = [first_prompt(loaded, problem) for problem in read_records(tmp_path / "all.jsonl", Item)]
     by_prompt = read(tmp_path, [out], [{"prompt": text, "reply": "x"} for text in prompts], **whole)
     assert set(by_prompt) == set(sampled_ids) and not any(reply.error for reply in by_prompt.values())
     for others in ([line for line in lines if line["id"] != all_ids[4]], []):
@@ -333,19 +338,10 @@ def test_a_record_without_a_text_is_refused(name: str, tmp_path: Path, items: li
         read(tmp_path, items, [WITHOUT_TEXT[name]])
 
 
-def test_a_foreign_id_of_an_item_outside_the_sample_is_accepted(tmp_path: Path) -> None:
+def test_a_foreign_id_of_an_item_outside_the_sample_is_accepted(tmp_path: Path, sampled: Any) -> None:
     """Samples of Inspect have their own ids. A known id with another task is refused in a limited run too."""
-    source = Path("resources/demo/gsm8k/test.jsonl")
-    out, all_items = tmp_path / "mathtutorbench/problem_solving.jsonl", tmp_path / "all.jsonl"
-    job = MakeItems(benchmark="mathtutorbench", task="problem_solving", form="jsonl", limit=3, seed=1)
-    make_items(job=job, source=source, pictures=[], out=out)
-    make_items(job=job.model_copy(update={"limit": None}), source=source, pictures=[], out=all_items)
-    loaded = read_card(card_path("mathtutorbench", "problem_solving"))
-    lines = [
-        {"id": str(n), "prompt": first_prompt(loaded, problem), "reply": "x"}
-        for n, problem in enumerate(read_records(all_items, Item))
-    ]
-    whole = {"forms": {"mathtutorbench/problem_solving": "jsonl"}, "sources": [source]}
+    out, _, prompts, whole = sampled
+    lines = [{"id": str(number), "prompt": text, "reply": "x"} for number, text in enumerate(prompts)]
     assert not any(reply.error for reply in read(tmp_path, [out], lines, **whole).values())
     [first, *_] = read_records(out, Item)
     with pytest.raises(UserError, match=f"there is no item '{first.id}' in task other"):

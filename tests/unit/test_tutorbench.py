@@ -534,11 +534,18 @@ def graded(folder: Path, tutor: str, reading: NegativeWeights = "by_phrasing") -
     return out
 
 
+def write_items(folder: Path) -> list[str]:
+    """Write the items of each task, and return the tasks."""
+    tasks = list(dict.fromkeys(item.task for item in ITEMS))
+    for task in tasks:
+        write_records(folder / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
+    return tasks
+
+
 def broken_down(
     tmp_path: Path, judgements: Sequence[Judgement], answered: Sequence[str], votes: dict[str, str] | None = None
 ) -> dict[str, Score]:
-    for task in ("text", "multimodal"):
-        write_records(tmp_path / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
+    write_items(tmp_path)
     write_records(tmp_path / "verdicts.jsonl", judgements)
     path = tmp_path / "votes.json"
     path.write_text(json.dumps({"bloom": votes or {}}), encoding="utf-8")
@@ -700,9 +707,7 @@ def rated(tmp_path: Path, ratings: str) -> dict[tuple[str, str], Score]:
     people, verdicts = tmp_path / "people.csv", tmp_path / "verdicts.jsonl"
     people.write_text(ratings, encoding="utf-8")
     write_records(verdicts, JUDGEMENTS)
-    tasks = list(dict.fromkeys(item.task for item in ITEMS))
-    for task in tasks:
-        write_records(tmp_path / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
+    tasks = write_items(tmp_path)
     job = RateJudge(judge="j", tasks=tasks, resamples=100, seed=1, scales={"mistake_remediation": SCALES}, own=tasks)
     rate_judge(job=job, verdicts=[verdicts], people=people, items=tmp_path, out=tmp_path / "out.json")
     scores = [Score.model_validate(score) for score in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))]

@@ -237,13 +237,7 @@ def test_each_module_can_be_imported_first() -> None:
 
 
 @pytest.mark.parametrize("module", [
-    "config.settings",
-    "plan.checks",
-    "plan.rules",
-    "launch.hooks",
-    "launch.preflight",
-    "core.records",
-    "cli",
+    "config.settings", "plan.checks", "plan.rules", "launch.hooks", "launch.preflight", "core.records", "cli",
     "judges.verdicts",
 ])  # fmt: skip
 def test_modules_that_only_check_or_move_records_load_no_statistics(module: str) -> None:
