@@ -90,9 +90,8 @@ def test_a_storm_within_a_budget(checkouts: Callable[[], Path], data: Path, reco
         first = run(folder, configure(first_budget), CANARY_KEY=KEY)
         assert first.returncode != 0
         stopped = [line for line in first.stdout.splitlines() if line.startswith("stopped: ")]
-        assert len(stopped) == 1 and f"run.budget: the budget of {first_budget:,} requests is spent" in stopped[0], (
-            first.stdout[-2000:]
-        )
+        assert len(stopped) == 1
+        assert f"run.budget: the budget of {first_budget:,} requests is spent" in stopped[0], first.stdout[-2000:]
         assert "Traceback" not in first.stdout
         paid, tries = sum(storm.paid.values()), sum(storm.statuses.values())
         assert paid < tries <= first_budget, "each try counts"

@@ -131,9 +131,8 @@ def test_killed_by_everything_that_a_cluster_does(undisturbed: Path, checkouts: 
     until(lambda: job_of(folder) != first and len(journal_keys(folder)) > count, "the next attempt goes on")
     second = job_of(folder)
     job_details = slurm("scontrol", "show", "job", second)
-    assert "TimeLimit=00:20:00" in job_details and "mem=6000M" in job_details, (
-        "a repeated attempt gets more time and memory"
-    )
+    assert "TimeLimit=00:20:00" in job_details
+    assert "mem=6000M" in job_details, "a repeated attempt gets more time and memory"
     slurm("scancel", second)
     until(lambda: state(second) == "CANCELLED", "cancelled")
     count = len(journal_keys(folder))

@@ -395,9 +395,8 @@ def test_too_many_lost_replies_leave_no_corrected_rate() -> None:
     assert corrected_rates("j", few, verdicts, "ppi", SCALES, SAMPLING)[0].value is None, "fewer than twenty labels"
     all_labelled = {(str(n), "m", "Actionability"): "Yes" if n % 4 else "No" for n in range(60)}
     estimate = corrected_rates("j", all_labelled, verdicts, "ppi", SCALES, SAMPLING)[0]
-    assert estimate.value == pytest.approx(0.75, abs=0.02) and estimate.low < estimate.value < estimate.high, (
-        "people have labelled every reply"
-    )
+    assert estimate.value == pytest.approx(0.75, abs=0.02)
+    assert estimate.low < estimate.value < estimate.high, "people have labelled every reply"
     constant = prediction_powered_mean([1.0] * 20, [1.0] * 20, [1.0] * 100)
     assert (constant.value, constant.interval) == (1.0, (None, None)), "constant labels give no estimate of the error"
 

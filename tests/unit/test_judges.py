@@ -405,9 +405,8 @@ def test_nothing_is_asked_twice_and_a_schema_is_sent_where_it_is_offered(tmp_pat
         first = judge(tmp_path, address, work, structured=True)
         repeated = judge(tmp_path, address, work, structured=True, name="again.jsonl")
         judge(tmp_path, address, work, structured=False, name="plain.jsonl")
-    assert first == repeated and len(handler.requests) == 10, (
-        "run 2 uses the journal; without a schema, requests differ"
-    )
+    assert first == repeated
+    assert len(handler.requests) == 10, "run 2 uses the journal; without a schema, requests differ"
     sent = [body for _, _, body in handler.requests]
     schema = sent[0]["response_format"]["json_schema"]["schema"]
     assert schema == answer_schema(loaded.rubric, loaded.rubric.criteria)

@@ -72,11 +72,8 @@ def judge_verdict(criterion: str, item: int, judge: str) -> str | None:
     if judge == "two" and item == 4:
         return None
     desired = (item % 2 == 0) != (judge == "two" and item % 3 == 0)
-    return (
-        DESIRED_LABELS[criterion]
-        if desired
-        else next(word for word in LABELS[criterion] if word != DESIRED_LABELS[criterion])
-    )
+    best = DESIRED_LABELS[criterion]
+    return best if desired else next(word for word in LABELS[criterion] if word != best)
 
 
 @pytest.fixture(scope="module")
@@ -259,10 +256,8 @@ def test_verdicts_by_another_rubric_are_ignored(
         verdicts=[Verdict(criterion="c", value="Yes")],
     )  # fmt: skip
     write_records(tmp_path / "more.jsonl", [foreign])
-    batch_verdicts = labelling.batch_verdicts
-    monkeypatch.setattr(
-        labelling, "batch_verdicts", lambda *args: [*batch_verdicts(*args), str(tmp_path / "more.jsonl")]
-    )
+    original, more = labelling.batch_verdicts, str(tmp_path / "more.jsonl")
+    monkeypatch.setattr(labelling, "batch_verdicts", lambda *args: [*original(*args), more])
     assert labelling.verdicts_by_judge(plan, loaded, "mrbench") == before
 
 
@@ -397,9 +392,8 @@ def test_a_rubric_of_a_task_that_is_not_labelled_is_refused(run_folder: Path) ->
     with pytest.raises(UserError, match=r"^--rubric: 'kmp_error_reason'"):
         rubric_for_people(plan_of(run_folder), "kmp_error_reason", [TASK])
     turned = plan_of(run_folder, judges=["two", "one"], tasks=["kmpbench/ec", "mrbench"])
-    assert rubric_for_people(turned, None, None).name == RUBRIC, (
-        "the leading judge decides, whatever the order of tasks"
-    )
+    name = rubric_for_people(turned, None, None).name
+    assert name == RUBRIC, "the leading judge decides, whatever the order of tasks"
 
 
 def test_leading_verdicts_and_disputes() -> None:
@@ -413,9 +407,8 @@ def test_leading_verdicts_and_disputes() -> None:
     assert words == ["desired", "unreadable", "not desired", "unreadable"]
     assert judged.is_disputed("t/1", "x", ["c", "d"]) and judged.is_disputed("t/1", "x", ["d"])
     assert not judged.is_disputed("t/1", "x", ["c"])
-    assert not judged.is_disputed("t/2", "x", ["c"]) and judged.is_disputed("t/3", "x", ["c"]), (
-        "a missing verdict differs from a verdict"
-    )
+    assert not judged.is_disputed("t/2", "x", ["c"])
+    assert judged.is_disputed("t/3", "x", ["c"]), "a missing verdict differs from a verdict"
 
 
 def test_pairs_are_of_one_item_and_of_replies_that_differ(

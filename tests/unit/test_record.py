@@ -214,13 +214,10 @@ def test_the_summary_keeps_lights_and_what_is_missing(run: Path, monkeypatch: py
     assert line.startswith("- \U0001f7e1 Always 0, which of two replies is better: ") and "kappa 0.5; MRBench" in line
 
 
-def test_other_formats_hold_every_task_and_tutor(run: Path, tmp_path: Path) -> None:
-    """tests/workflow/test_exports.py opens the exports with the tools themselves."""
+def test_a_hostile_reply_stands_in_a_log_of_inspect_as_it_is(run: Path, tmp_path: Path) -> None:
     export("inspect", run=run, out=tmp_path / "inspect")
     logs = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "inspect").glob("*.json")]
-    assert {(log["eval"]["task"], log["eval"]["metadata"]["tutor"]) for log in logs} >= {
-        (f"mathtutorbench/{task}", tutor) for task in TASKS for tutor in TUTORS
-    }
+    assert len(logs) >= len(TASKS) * len(TUTORS)
     hostile = next(log for log in logs if log["eval"]["metadata"]["tutor"] == "hostile")
     assert hostile["samples"][0]["output"]["choices"][0]["message"]["content"].startswith("</script>")
 

@@ -95,9 +95,8 @@ def test_two_run_files_of_one_folder_are_counted_alike_and_truly(folder: Path, s
         journal = folder / f"results/journal/grades/strict/{batch}.jsonl"
         journal.write_text("".join(journal.read_text(encoding="utf-8").splitlines(True)[1:]), encoding="utf-8")
     done = run(folder, folder / "a.yaml", *NO_PAGE, "--forcerun", "judge_replies_locally")
-    assert done.returncode != 0 and f"models.scripted.key_env: the environment variable {KEY}" in done.stdout, (
-        "two verdicts are certainly asked"
-    )
+    assert done.returncode != 0
+    assert f"models.scripted.key_env: the environment variable {KEY}" in done.stdout, "two verdicts are certainly asked"
     sent = len(server[1].requests)
     done = run(folder, folder / "a.yaml", *NO_PAGE, "--forcerun", "judge_replies_locally", **{KEY: "secret"})
     assert done.returncode == 0 and len(server[1].requests) - sent == 2, done.stdout[-3000:]

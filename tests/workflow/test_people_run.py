@@ -181,9 +181,8 @@ def test_a_panel_of_two_judges_has_its_own_agreement_with_people(
     assert probes["repeated_same"]["value"] == 1.0
     assert probes["padded_same"]["value"] == pytest.approx(sum(steady) / 12), "repeated praise raises the count"
     assert (probes["repeated_same"]["n"], probes["repeated_same"]["release"]) == (12, "our_praise")
-    assert "reworded_same" not in probes and "shuffled_same" not in probes, (
-        "the rubric has one criterion and one wording"
-    )
+    assert "reworded_same" not in probes
+    assert "shuffled_same" not in probes, "the rubric has one criterion and one wording"
     assert probes["self_preference"]["value"] == 1.0, "it errs only on the tutor of its family, always in its favour"
     journal = (folder / "results/journal/grades/praiser/labelled.jsonl").read_text(encoding="utf-8").splitlines()
     before = (finished / "results/journal/grades/praiser/labelled.jsonl").read_text(encoding="utf-8").splitlines()
@@ -205,9 +204,8 @@ def test_a_users_criterion_goes_from_its_entry_to_a_light_without_code(finished:
     rows = json.loads((finished / "results/validation/praiser/labels.json").read_text(encoding="utf-8"))
     scores = {row["metric"]: row for row in rows if row["grader"] == "praiser" and row["scoring"] == "robust"}
     assert scores["weighted_kappa"]["release"] == "our_praise"
-    assert scores["weighted_kappa"]["n"] == 40 and scores["accuracy"]["value"] == pytest.approx(0.75), (
-        "errs on questions"
-    )
+    assert scores["weighted_kappa"]["n"] == 40
+    assert scores["accuracy"]["value"] == pytest.approx(0.75), "errs on questions"
     assert "lenient_accuracy" not in scores and "ac_paper" not in scores, "these measures need three labels"
     floors = {row["grader"] for row in rows if row["by"] == "praiser" and row["grader"]}
     assert floors == {"majority label", "constant", "word counts"}, "there is no word list for this criterion"
@@ -220,9 +218,8 @@ def test_a_users_criterion_goes_from_its_entry_to_a_light_without_code(finished:
 def test_a_users_preferences_are_judged_beside_the_shipped_ones(finished: Path) -> None:
     rows = json.loads((finished / "results/validation/praiser/preferences/ours.json").read_text(encoding="utf-8"))
     by_metric = {row["metric"]: row for row in rows}
-    assert {row["task"] for row in rows} == {"ours_pairs"} and by_metric["pair_accuracy"]["n"] == 72, (
-        "36 pairs, two orders"
-    )
+    assert {row["task"] for row in rows} == {"ours_pairs"}
+    assert by_metric["pair_accuracy"]["n"] == 72, "36 pairs, two orders"
     assert by_metric["pair_accuracy"]["value"] == 1.0, "the judge prefers the reply that asks"
     assert by_metric["accuracy_with_ties"]["n"] == 40 and by_metric["accuracy_with_ties"]["value"] == pytest.approx(0.9)
     bridge = json.loads((finished / "results/validation/praiser/pairs.json").read_text(encoding="utf-8"))
