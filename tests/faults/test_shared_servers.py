@@ -80,13 +80,9 @@ class Jobs:
         return weights
 
     def job(
-        self,
-        name: str = "m",
-        weights: str = "weights",
-        shared: bool = True,
-        env: dict[str, str] | None = None,
+        self, name: str = "m", weights: str = "weights", shared: bool = True, env: dict[str, str] | None = None,
         **more: Any,
-    ) -> subprocess.Popen[str]:
+    ) -> subprocess.Popen[str]:  # fmt: skip
         """Start a job. shared: use the run's server pool; more: fields of the model's entry."""
         entry = stub_of(self.folder, pace=0.01, **{"needs": {"cpus": 1, "mem_mb": 100}, **more})
         model = VllmModel.model_validate(entry).model_dump_json()

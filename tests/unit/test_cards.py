@@ -75,10 +75,9 @@ def test_values_are_data_and_not_templates() -> None:
     assert render("Q: {{ question }}", {"question": "{{ 7 * 7 }} {% for x in y %}"}, "") == expected
 
 
-@pytest.mark.parametrize(
-    "template",
-    ["{{ question.__class__.__mro__ }}", "{{ ''.__class__.__subclasses__() }}", "{{ cycler.__init__.__globals__ }}"],
-)
+@pytest.mark.parametrize("template", [
+    "{{ question.__class__.__mro__ }}", "{{ ''.__class__.__subclasses__() }}", "{{ cycler.__init__.__globals__ }}",
+])  # fmt: skip
 def test_templates_are_sandboxed(template: str) -> None:
     with pytest.raises((jinja2.exceptions.SecurityError, jinja2.exceptions.UndefinedError)):
         render(template, {"question": "q"}, "")

@@ -641,10 +641,9 @@ def answered(*values: Any) -> list[StageAnswer]:
     return [StageAnswer(f"m{place}", "", value) for place, value in enumerate(values)]
 
 
-@pytest.mark.parametrize(
-    ("answers", "kept"),
-    [(["5", "5.0", "6"], True), (["5", "6"], False), (["5", None, "5"], True), (["5", None], False), (["6", "6", "6"], False)],
-)  # fmt: skip
+@pytest.mark.parametrize(("answers", "kept"), [
+    (["5", "5.0", "6"], True), (["5", "6"], False), (["5", None, "5"], True), (["5", None], False), (["6", "6", "6"], False),
+])  # fmt: skip
 def test_more_than_half_is_a_majority(answers: list[str | None], kept: bool) -> None:
     if kept:
         assert rules.accept_majority(answered(*answers), {"answer": "5"}, {}).value
@@ -653,10 +652,9 @@ def test_more_than_half_is_a_majority(answers: list[str | None], kept: bool) -> 
             rules.accept_majority(answered(*answers), {"answer": "5"}, {})
 
 
-@pytest.mark.parametrize(
-    ("content", "value"),
-    [(r"\frac{3}{4}", "0.75"), ("1{,}000", "1000"), (r"10\,000", "10000"), (r"2\frac{1}{2}", "2.5"), (r"18\text{ cm}^2", "18")],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "value"), [
+    (r"\frac{3}{4}", "0.75"), ("1{,}000", "1000"), (r"10\,000", "10000"), (r"2\frac{1}{2}", "2.5"), (r"18\text{ cm}^2", "18"),
+])  # fmt: skip
 def test_a_box_is_read_with_its_latex(content: str, value: str) -> None:
     assert parsers.answer_in_only_box(rf"So it is \boxed{{{content}}}.") == value
 

@@ -106,13 +106,9 @@ def test_the_disk_holds_weights_and_results(
     (63_999, "served", ("note", "63 GB in total; large needs 64 GB", "run on a cluster (--profile slurm), or lower models.large.needs.mem_mb")),
 ])  # fmt: skip
 def test_memory_holds_the_largest_job(
-    total: int,
-    plan_name: str | None,
-    expected: tuple[str, str, str],
-    served: Plan,
-    hosted: Plan,
+    total: int, plan_name: str | None, expected: tuple[str, str, str], served: Plan, hosted: Plan,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # fmt: skip
     monkeypatch.setattr(doctor, "memory_mb", lambda: (12_999 if total < 10**6 else 2_000_000, total))
     assert doctor.memory({None: None, "hosted": hosted, "served": served}[plan_name]) == ("memory", *expected)
 

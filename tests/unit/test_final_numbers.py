@@ -59,10 +59,9 @@ def test_a_reply_without_a_single_number_has_a_reason() -> None:
     assert box.why_none == "no statement: a calculation without its result"
 
 
-@pytest.mark.parametrize(
-    ("text", "right"),
-    [("4.0000004", True), ("3.9999996", True), ("4.00001", False), ("3.99999", False), ("4.0001", False)],
-)
+@pytest.mark.parametrize(("text", "right"), [
+    ("4.0000004", True), ("3.9999996", True), ("4.00001", False), ("3.99999", False), ("4.0001", False),
+])  # fmt: skip
 def test_a_number_is_right_within_a_millionth(text: str, right: bool) -> None:
     """The noise of a float is tolerated, a rounded or truncated result is not."""
     item = Item(id="i", task="t", cluster="c", vars={}, reference={"answer": "4"})

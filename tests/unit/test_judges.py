@@ -178,17 +178,12 @@ def case(reply: str | tuple[str, str], name: str = "1", **fields: Any) -> Case:
 
 
 def judge(
-    folder: Path,
-    address: str,
-    work: list[tuple[LoadedRubric, Case]],
-    structured: bool = False,
-    name: str = "out.jsonl",
-    concurrency: int = 8,
+    folder: Path, address: str, work: Any, name: str = "out.jsonl", stop_above: float | None = None, **entry: Any
 ) -> list[Judgement]:
-    model = HostedModel(
-        engine="hosted", model="m", base_url=f"{address}/v1", structured=structured, concurrency=concurrency, attempts=2
-    )
-    settings = JudgeSettings("judge", JudgeModel(engine="judge", model="m", rubrics=["r"]), model, 1)
+    keys = {"base_url": f"{address}/v1", "structured": False, "concurrency": 8, "attempts": 2, **entry}
+    model = HostedModel.model_validate({"engine": "hosted", "model": "m", **keys})
+    limit = {} if stop_above is None else {"stop_above": stop_above}
+    settings = JudgeSettings("judge", JudgeModel(engine="judge", model="m", rubrics=["r"]), model, 1, **limit)
     run_judge(settings, work, JobFiles(None, folder / "journal.jsonl", folder / "server.log"), folder / name)
     return read_records(folder / name, Judgement)
 
@@ -336,12 +331,12 @@ def test_a_judge_with_unparsable_answers_is_stopped_after_its_first_hundred_verd
     with serving(handler := scripted(answer)) as address:
         work = [(loaded, case(f"reply {number}", str(number))) for number in range(1000)]
         if message is None:
-            judgements = judge(tmp_path, address, work, structured)
+            judgements = judge(tmp_path, address, work, structured=structured)
             assert len(judgements) == 1000
             assert sum(judgement.verdicts[0].value is None for judgement in judgements) == 400
             return
         with pytest.raises(UserError, match=message):
-            judge(tmp_path, address, work, structured)
+            judge(tmp_path, address, work, structured=structured)
     assert 100 <= len(handler.requests) < 200, "up to eight requests are in flight"
     assert (tmp_path / "journal.jsonl").read_text(encoding="utf-8").count("\n") >= 100
     assert not (tmp_path / "out.jsonl").exists()
@@ -365,12 +360,7 @@ def test_each_rubric_is_watched_by_itself_and_the_limit_may_be_raised(tmp_path: 
         with pytest.raises(UserError, match=r"1\d\d of the first 1\d\d verdicts by bad cannot be parsed"):
             judge(tmp_path, address, work)
         sent = len(handler.requests)
-        model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", concurrency=8, attempts=2)
-        settings = JudgeSettings(
-            "judge", JudgeModel(engine="judge", model="m", rubrics=["r"]), model, 1, stop_above=1.0
-        )
-        run_judge(settings, work, JobFiles(None, tmp_path / "journal.jsonl", tmp_path / "log"), tmp_path / "out.jsonl")
-    assert len(read_records(tmp_path / "out.jsonl", Judgement)) == 270
+        assert len(judge(tmp_path, address, work, stop_above=1.0)) == 270
     assert len(handler.requests) <= 270 + 8 and len(handler.requests) > sent, "no request is repeated"
 
 

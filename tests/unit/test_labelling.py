@@ -190,10 +190,9 @@ def test_a_seed_repeats_the_draw_and_a_guideline_changes_the_version(run_folder:
     assert guided.version != first.version
 
 
-@pytest.mark.parametrize(
-    ("names", "overlap", "per_reply"),
-    [(["ann"], None, 1), (["ann", "ben"], None, 2), (["a", "b", "c"], 1, 1), (["a", "b", "c"], 3, 3)],
-)
+@pytest.mark.parametrize(("names", "overlap", "per_reply"), [
+    (["ann"], None, 1), (["ann", "ben"], None, 2), (["a", "b", "c"], 1, 1), (["a", "b", "c"], 3, 3),
+])  # fmt: skip
 def test_each_reply_has_two_annotators_if_possible(
     names: list[str], overlap: int | None, per_reply: int, run_folder: Path, tmp_path: Path
 ) -> None:

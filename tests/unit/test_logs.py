@@ -105,10 +105,9 @@ def test_a_person_at_the_command_line_gets_everything_on_the_terminal(tmp_path: 
 # progress -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(0, "0:00"), (9.99, "0:09"), (60, "1:00"), (125, "2:05"), (3599, "59:59"), (3600, "1:00:00"), (7384, "2:03:04")],
-)
+@pytest.mark.parametrize(("seconds", "expected"), [
+    (0, "0:00"), (9.99, "0:09"), (60, "1:00"), (125, "2:05"), (3599, "59:59"), (3600, "1:00:00"), (7384, "2:03:04"),
+])  # fmt: skip
 def test_a_time_is_hours_minutes_seconds(seconds: float, expected: str) -> None:
     assert progress.format_duration(seconds) == expected
 

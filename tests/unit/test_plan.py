@@ -444,10 +444,9 @@ def test_two_rubrics_of_a_task_have_one_scale_a_criterion(plan: RulePlan, monkey
         validation_stage.check_shared_scales(selection, "unlike")
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [{"tutors": ["m"]}, {"judges": ["j"]}, {"taggers": ["j"], "judges": ["served"], "tasks": ["tutorbench/text"]}],
-)
+@pytest.mark.parametrize("keys", [
+    {"tutors": ["m"]}, {"judges": ["j"]}, {"taggers": ["j"], "judges": ["served"], "tasks": ["tutorbench/text"]},
+])  # fmt: skip
 def test_a_budget_in_usd_needs_the_price_of_each_called_model(keys: dict[str, list[str]]) -> None:
     served = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["tutorbench"]}
     judge = {"engine": "judge", "model": "m", "rubrics": ["mrbench_taxonomy"], "tags": ["tutorbench_bloom"]}

@@ -47,12 +47,9 @@ def items(tmp_path: Path) -> list[Path]:
 
 
 def read(
-    tmp_path: Path,
-    items: list[Path],
-    lines: list[dict[str, Any]],
-    task: str = "mathtutorbench/problem_solving",
+    tmp_path: Path, items: list[Path], lines: list[dict[str, Any]], task: str = "mathtutorbench/problem_solving",
     **job: Any,
-) -> dict[str, Reply]:
+) -> dict[str, Reply]:  # fmt: skip
     """Read replies from a file with these lines, and return them by item."""
     file = tmp_path / "mine.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -188,10 +188,9 @@ def test_a_resumed_run_forms_the_same_batches() -> None:
     assert [[remaining[position] for position in batch] for batch in resumed] == whole[2:]
 
 
-@pytest.mark.parametrize(
-    ("conversations", "shared"),
-    [([[1, 2, 3], [1, 2, 4]], 2), ([[1, 2], [1, 2, 3]], 1), ([[1], [2]], 0), ([[5, 6, 7]] * 2, 2), ([[1, 9], [1, 2, 3], [1, 9, 9]], 1)],
-)  # fmt: skip
+@pytest.mark.parametrize(("conversations", "shared"), [
+    ([[1, 2, 3], [1, 2, 4]], 2), ([[1, 2], [1, 2, 3]], 1), ([[1], [2]], 0), ([[5, 6, 7]] * 2, 2), ([[1, 9], [1, 2, 3], [1, 9, 9]], 1),
+])  # fmt: skip
 def test_conversations_share_their_prefix_and_keep_a_token_each(conversations: list[list[int]], shared: int) -> None:
     assert common_prefix_length(conversations) == shared
 

@@ -69,10 +69,9 @@ def job(rule: str = "generate_replies", wildcards: dict[str, str] | None = None,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("methods", "inside"),
-    [((), False), (("CONDA",), False), (("APPTAINER",), True), (("CONDA", "APPTAINER"), True), (("apptainer",), False)],
-)
+@pytest.mark.parametrize(("methods", "inside"), [
+    ((), False), (("CONDA",), False), (("APPTAINER",), True), (("CONDA", "APPTAINER"), True), (("apptainer",), False),
+])  # fmt: skip
 def test_containers_use_their_own_python_and_share_no_server(
     methods: tuple[str, ...], inside: bool, plan: RulePlan
 ) -> None:
@@ -109,10 +108,9 @@ def test_jobs_get_the_limits_of_batches_and_the_judges_that_use_them(plan: RuleP
     assert settings.limits_of("two") == settings.limits_of("far") and settings.limits_of("one") is None
 
 
-@pytest.mark.parametrize(
-    ("defaults", "gres"),
-    [(None, None), ({}, None), ({"mem_mb": "1"}, None), ({"gpu_gres": "'gpu:a100'"}, "gpu:a100"), ({"gpu_gres": '"gpu"'}, "gpu"), ({"gpu_gres": "XgpuX"}, "XgpuX")],
-)  # fmt: skip
+@pytest.mark.parametrize(("defaults", "gres"), [
+    (None, None), ({}, None), ({"mem_mb": "1"}, None), ({"gpu_gres": "'gpu:a100'"}, "gpu:a100"), ({"gpu_gres": '"gpu"'}, "gpu"), ({"gpu_gres": "XgpuX"}, "XgpuX"),
+])  # fmt: skip
 def test_gpus_are_requested_in_the_form_of_the_profile(
     defaults: dict[str, str] | None, gres: str | None, plan: RulePlan
 ) -> None:

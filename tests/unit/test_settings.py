@@ -327,10 +327,9 @@ def test_a_key_is_sent_in_its_endpoints_header(address: str, names: set[str]) ->
     assert set(model_list_headers(address, "k")) == names and model_list_headers(address, None) == {}
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["org/name", "..", ".", "", "a b", "$(id)", "-n", "a" * 65, "/etc/passwd", "a\nb", "a'b", 'a"b', "a;b", "é", ".hidden", "a\x00b", "con:1"],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "org/name", "..", ".", "", "a b", "$(id)", "-n", "a" * 65, "/etc/passwd", "a\nb", "a'b", 'a"b', "a;b", "é", ".hidden", "a\x00b", "con:1",
+])  # fmt: skip
 def test_a_name_that_is_unsafe_as_a_file_name_is_refused(name: str) -> None:
     config = shipped()
     config["models"][name] = VLLM

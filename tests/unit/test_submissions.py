@@ -24,10 +24,9 @@ def test_the_submission_form_is_read(tmp_path: Path) -> None:
         read_rows(path)
 
 
-@pytest.mark.parametrize(
-    ("written", "label"),
-    [("yes", "Yes"), (" To Some Extent ", "To some extent"), ("No", "No"), ("maybe", "maybe"), (None, None)],
-)
+@pytest.mark.parametrize(("written", "label"), [
+    ("yes", "Yes"), (" To Some Extent ", "To some extent"), ("No", "No"), ("maybe", "maybe"), (None, None),
+])  # fmt: skip
 def test_a_label_is_known_in_any_case(written: str | None, label: str | None) -> None:
     assert release_spelling(written, ("Yes", "To some extent", "No")) == label
 

@@ -20,13 +20,9 @@ HEAD = ("id", "reply")
 
 
 def saved_table(
-    delimiter: str = ",",
-    encoding: str = "utf-8",
-    head: tuple[str, str] = HEAD,
-    before: str = "",
-    after: str = "",
+    delimiter: str = ",", encoding: str = "utf-8", head: tuple[str, str] = HEAD, before: str = "", after: str = "",
     end: str = "\r\n",
-) -> bytes:
+) -> bytes:  # fmt: skip
     """Return the rows as a spreadsheet may save them. before, after: text before the header and after the last row."""
     cells = [head, *ROWS]
     lines = [delimiter.join(f'"{cell}"' if delimiter in cell else cell for cell in row) for row in cells]
