@@ -24,7 +24,6 @@ TRAIN: dict[str, Any] = {
     "base": "tiny", "mix": {"x": 1.0}, "learning_rate": 1e-3, "batch_size": 8, "micro_batch": 2, "epochs": 2,
     "max_length": 512,
 }  # fmt: skip
-TIMEOUT_SECONDS = 180.0
 # Prints for each example its rendered text, the text that the loss covers, and the number of tokens that it covers.
 ENCODED_EXAMPLES = """
 import json, sys
