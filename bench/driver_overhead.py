@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 
 from maieutic.config.cards import read_card
 from maieutic.config.models import HostedModel
-from maieutic.core.garbage_collection import collect_garbage_rarely
+from maieutic.core.parent_process import collect_garbage_rarely
 from maieutic.core.records import Item, write_records
 from maieutic.replies.generate import CardItems, RequestLimits, ask_tutor
 from maieutic.serving.backends import JobFiles

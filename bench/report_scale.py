@@ -36,7 +36,7 @@ BROWSER_OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-ru
 COMPARE = """
 import sys
 from pathlib import Path
-from maieutic.core.garbage_collection import collect_garbage_rarely
+from maieutic.core.parent_process import collect_garbage_rarely
 from maieutic.core.yaml_files import read_yaml
 from maieutic.run_plan import plan_of
 from maieutic.record.planned_jobs import jobs_of_run

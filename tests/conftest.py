@@ -14,7 +14,7 @@ from pathlib import Path
 
 import fork_server
 import pytest
-from maieutic.core.garbage_collection import collect_garbage_rarely
+from maieutic.core.parent_process import collect_garbage_rarely
 from running import environment
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.settings import Config, read_config
-from maieutic.launch.wildcard_patterns import judges_with_engine
+from maieutic.launch.shell_lines import judges_with_engine
 from maieutic.plan.checks import check_selection
 from maieutic.plan.plan import BASELINE_BATCH, Plan
 from maieutic.run_plan import SLICES, extended_plan_class

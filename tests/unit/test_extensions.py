@@ -17,8 +17,8 @@ from maieutic.config import cards, rubrics
 from maieutic.core import extensions
 from maieutic.core.errors import UserError
 from maieutic.run_plan import plan_of
-from maieutic.tools.check_extension import check
 from maieutic.tools.doctor import findings_of
+from maieutic.tools.self_check import check
 from shipped import shipped
 
 CARD = {"like": "problem_solving", "task": "short", "title": "Short", "source": "ours"}

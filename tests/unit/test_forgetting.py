@@ -11,8 +11,7 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest, load_journal_answers, unparsed_path
 from maieutic.launch.results_lock import locked_results
-from maieutic.tools.forgetting import forget
-from maieutic.tools.owned_files import all_patterns, reserved_names
+from maieutic.tools.forgetting import all_patterns, forget, reserved_names
 
 
 def journal_line(key: str, error: str | None = None) -> str:

@@ -15,6 +15,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import (
     FinishedRequest,
     Journal,
+    Spool,
     canonical_digest,
     load_journal_answers,
     reply_journals,
@@ -22,7 +23,6 @@ from maieutic.core.journal import (
     take_lock,
 )
 from maieutic.core.records import read_records
-from maieutic.core.spool import Spool
 from maieutic.serving.recover import lock_owner, recover
 
 REQUEST = {"endpoint": "chat", "messages": [{"role": "user", "content": "2+2?"}], "temperature": 0.0, "max_tokens": 8}

@@ -20,7 +20,7 @@ from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
 from maieutic.judges import stage as judges_stage
 from maieutic.launch import shell_lines
-from maieutic.launch.wildcard_patterns import constraints_of, judges_with_engine, one_of
+from maieutic.launch.shell_lines import constraints_of, judges_with_engine, one_of
 from maieutic.plan import checks, digest, inputs
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan, template_files

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import yaml
 from conftest import ROOT, enter_checkout
-from maieutic.core import paths, run_files
+from maieutic.core import errors as run_files
+from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.launch import cluster, hooks, images, preflight, results_lock, snakemake_compat
 from maieutic.launch.requests import NewRequests

@@ -15,8 +15,7 @@ from maieutic.core.errors import UserError
 from maieutic.serving import backends, server
 from maieutic.serving.backends import vllm_backend
 from maieutic.serving.devices import Gpu
-from maieutic.serving.failure_causes import READ_LOG, START_MARK, USE_LESS_MEMORY, server_failure_cause
-from maieutic.serving.server import remove_stale_sockets
+from maieutic.serving.server import READ_LOG, START_MARK, USE_LESS_MEMORY, remove_stale_sockets, server_failure_cause
 
 
 @pytest.fixture

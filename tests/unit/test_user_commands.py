@@ -23,14 +23,13 @@ from conftest import ROOT, enter_checkout
 from httpserver import scripted, serving
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.config.models import HostedModel, VllmModel
-from maieutic.config.providers import known_entry, providers
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.launch import runs
 from maieutic.launch.requests import NewRequests
 from maieutic.run_plan import plan_before_pins, plan_of
 from maieutic.tools import doctor, estimate, new_run
-from maieutic.tools.new_run import RunFileChoices, ask_missing_choices
+from maieutic.tools.new_run import RunFileChoices, ask_missing_choices, known_entry, providers
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import parameter_count
 from rich.console import Console

@@ -16,8 +16,8 @@ from conftest import absent
 from httpserver import chat, scripted, serving
 from maieutic.benchmarks.kmpbench.alignment import AlignJudge, align_judge
 from maieutic.benchmarks.kmpbench.mr_gsm8k import ERROR_REASON
+from maieutic.benchmarks.mrbench.predictions import WriteSubmission, write_submission
 from maieutic.benchmarks.mrbench.section import earlier_schemes, printed_agreement
-from maieutic.benchmarks.mrbench.submission import WriteSubmission, write_submission
 from maieutic.config.cards import read_card
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.rubrics import annotation_scales, read_rubric

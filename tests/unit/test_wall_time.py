@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from maieutic.core.errors import UserError
 from maieutic.tools import estimate
-from maieutic.tools.wall_time import GpuJob, queue_widths, wall_seconds
+from maieutic.tools.serving_time import GpuJob, queue_widths, wall_seconds
 
 
 def tutors(*seconds: float, gpus: int = 1) -> list[GpuJob]:

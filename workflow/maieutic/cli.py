@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 from maieutic.commands import USER_STAGE, all_commands, command_function, name_of_command, summary_of_command
 from maieutic.core.errors import UserError, as_user_error
 from maieutic.core.extensions import activate_named_extensions
-from maieutic.core.garbage_collection import collect_garbage_rarely
 from maieutic.core.jobs import LOG, Job, parse_job, parse_rule_arguments
 from maieutic.core.logs import LOG_ONLY, log_to
+from maieutic.core.parent_process import collect_garbage_rarely
 from maieutic.core.secrets import no_core_dumps
 from maieutic.core.terminal import say
 

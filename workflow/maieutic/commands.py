@@ -29,7 +29,7 @@ COMMANDS = {
         "tools.pinning:pin",
         "tools.items:items",
         "tools.self_check:check_graders",
-        "tools.check_extension:check",
+        "tools.self_check:check",
         "launch.runs:runs",
         "launch.batches:cancel",
         "tools.forgetting:forget",

@@ -6,7 +6,7 @@ In a rule, `plan.select(FUNCTION)` marks an input that depends on the run's sele
 from maieutic.core import paths
 from maieutic.launch import hooks
 from maieutic.launch.shell_lines import DRIVER, SERVE, LiteralWord, command, environment_assignments
-from maieutic.launch.wildcard_patterns import constraints_of, one_of
+from maieutic.launch.shell_lines import constraints_of, one_of
 from maieutic.plan import inputs
 from maieutic.run_plan import plan_of
 

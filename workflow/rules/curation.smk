@@ -5,7 +5,7 @@ Evaluation sets are copied to results/datasets, where benchmarks read them like 
 
 from maieutic.curation import stage as curation_stage
 from maieutic.judges import stage as judges_stage
-from maieutic.launch.wildcard_patterns import judges_with_engine
+from maieutic.launch.shell_lines import judges_with_engine
 
 
 wildcard_constraints:

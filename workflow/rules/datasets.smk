@@ -1,6 +1,6 @@
 """pinned sources or data_dir -> results/datasets, results/pictures: verified source files and their pictures."""
 
-from maieutic.launch.wildcard_patterns import datasets_with_pictures
+from maieutic.launch.shell_lines import datasets_with_pictures
 
 
 rule fetch_dataset:

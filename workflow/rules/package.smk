@@ -30,7 +30,7 @@ def package_folder(rules):
 PACKAGE = package_folder(workflow.current_basedir)
 sys.path.insert(0, str(PACKAGE))
 
-from maieutic.core.garbage_collection import NEW_OBJECTS_OF_A_PLAN, collect_garbage_rarely
+from maieutic.core.parent_process import NEW_OBJECTS_OF_A_PLAN, collect_garbage_rarely
 
 collect_garbage_rarely(NEW_OBJECTS_OF_A_PLAN)  # before the other imports, which make many objects
 

@@ -1,7 +1,7 @@
 """results/replies, results/labels, results/preferences -> results/verdicts: judges' raw answers."""
 
 from maieutic.judges import stage as judges_stage
-from maieutic.launch.wildcard_patterns import judges_with_engine
+from maieutic.launch.shell_lines import judges_with_engine
 from maieutic.validation import stage as validation_stage
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Iterable, Sequence
 
 from maieutic.core.visible import terminal_line
@@ -86,3 +87,12 @@ def as_user_error(error: BaseException) -> BaseException:
         return error
     fix = "free disk space or correct the permissions, then run again: finished work is kept"
     return UserError(str(error.filename or "results"), str(error.strerror), fix)
+
+
+RUN_FILES_VARIABLE = "MAIEUTIC_RUN_FILES"  # environment variable with the paths of the run files, quoted for a shell
+DEFAULT_RUN_FILE = "my.yaml"  # run file in commands that are shown outside of a run
+
+
+def with_run_files(command: str) -> str:
+    """Return a command with `--configfile` and the files of the current run."""
+    return f"{command} --configfile {os.environ.get(RUN_FILES_VARIABLE) or DEFAULT_RUN_FILE}"

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maieutic.core.errors import UserError
-from maieutic.core.run_files import with_run_files
+from maieutic.core.errors import UserError, with_run_files
 
 if TYPE_CHECKING:  # each start of Snakemake imports this module, but only the rules that download need these libraries
     import requests

@@ -17,12 +17,11 @@ from typing import Any
 from maieutic.config.batch_apis import batch_api_of
 from maieutic.config.models import CriteriaModel, HostedModel, JudgeModel, Needs, RewardModel, VllmModel, WeightsOnly
 from maieutic.core import extensions, paths
-from maieutic.core.errors import UserError, check_all
+from maieutic.core.errors import RUN_FILES_VARIABLE, UserError, check_all
 from maieutic.core.ledger import utc_now
 from maieutic.core.locks import has_locks
 from maieutic.core.progress import format_duration
 from maieutic.core.rule_functions import with_parameters
-from maieutic.core.run_files import RUN_FILES_VARIABLE
 from maieutic.core.terminal import say
 from maieutic.launch import budget_limits, cluster, images, messages, partition_file, preflight, snakemake_compat
 from maieutic.launch.reader_changes import keep_previous_grades

@@ -67,9 +67,6 @@ NEUTRAL_MODULES = {
     "core.names": "rejects names that are unsafe as file names",
     "core.progress": "writes progress lines",
     "rewards.progress_callback": "writes progress lines of training",
-    "core.run_files": "builds command lines that messages suggest",
-    "core.spool": "buffers records until they are written",
-    "serving.failure_causes": "explains a server's errors",
     "serving.silent_changes": "reports silent changes by an endpoint; does not change answers",
     "serving.server": "starts and stops a server; its arguments are parameters of the rule",
 }

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from maieutic.config.models import AnyWeights, PackagedWeights, Weights
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, with_run_files
 from maieutic.core.files import sha256_of
 from maieutic.core.jobs import Job
-from maieutic.core.run_files import with_run_files
 from maieutic.serving.weights import WEIGHT_SUFFIXES, link_folder, prepare_weights_folder, write_manifest
 
 HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt"]  # no *.bin: unpickling a file can run any code

@@ -15,9 +15,9 @@ from maieutic.core.secrets import KNOWN_KEY, Redactor, environment_secrets
 from maieutic.plan.rules import RulePlan
 from maieutic.record.contents import crate_files
 from maieutic.record.crate import describe_crate
+from maieutic.record.export import staged_output
 from maieutic.record.finished_run import DEFAULT_RUN, kept_files, load_finished_run, plan_of_run, results_folder_of
 from maieutic.record.signing import sign_manifest, ssh_keygen_path
-from maieutic.record.staging import staged_output
 
 log = logging.getLogger(__name__)
 KEY_SEARCH_BYTES = 1 << 24  # size, in bytes, of the blocks that are searched for keys, without overlap

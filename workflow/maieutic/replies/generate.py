@@ -16,12 +16,11 @@ from maieutic.config.models import BaselineModel, HostedModel, ServedModel, Vllm
 from maieutic.config.prompts import Messages, render
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
-from maieutic.core.journal import REPEAT, FinishedRequest, Journal, canonical_digest, reply_journals, request_key
+from maieutic.core.journal import REPEAT, FinishedRequest, Journal, Spool, canonical_digest, reply_journals, request_key
 from maieutic.core.ledger import JobSpending, append_spending, utc_now
 from maieutic.core.progress import Progress
 from maieutic.core.records import Item, Prompt, Reply, Turn, iter_records, write_records
 from maieutic.core.shutdown import run_with_grace
-from maieutic.core.spool import Spool
 from maieutic.replies.baselines import baseline_reply
 from maieutic.serving.answers import Answer, Usage
 from maieutic.serving.backends import Backend, JobFiles, backend_of

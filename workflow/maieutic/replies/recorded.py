@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 from maieutic.config.cards import LoadedCard, card_path, load_cards, read_card
 from maieutic.config.registry import unknown_name
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, with_run_files
 from maieutic.core.files import write_json_lines
 from maieutic.core.jobs import Job
 from maieutic.core.journal import canonical_digest
 from maieutic.core.plugins import merged_plugin_tables
 from maieutic.core.records import NO_REPLY, NO_REQUEST, Item, Reply, Turn, read_items, read_records, write_records
-from maieutic.core.run_files import with_run_files
 from maieutic.core.tables import check_columns, rename_known_keys
 from maieutic.core.thinking import split_thinking
 from maieutic.datasets.registry import LOADERS

@@ -18,10 +18,9 @@ from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.journal import canonical_digest
 from maieutic.serving.devices import check_gpu_count, try_devices, try_lock, visible_devices
-from maieutic.serving.failure_causes import server_failure_cause
 from maieutic.serving.lease_manager import LONGEST_LINE_BYTES, MANAGER_SOCKET, LeaseManagerSettings
 from maieutic.serving.run_environment import SnakemakeRun
-from maieutic.serving.server import SOCKETS, remove_stale_sockets, vllm_identity
+from maieutic.serving.server import SOCKETS, remove_stale_sockets, server_failure_cause, vllm_identity
 
 log = logging.getLogger(__name__)
 MOST_SERVERS = 64  # maximum number of servers of one model in one run

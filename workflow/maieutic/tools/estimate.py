@@ -23,11 +23,13 @@ from maieutic.tools.serving_time import (
     BANDWIDTH_SHARE,
     GPUS,
     PEAK_SHARE,
+    GpuJob,
     fits_in_memory,
     parameter_count,
+    queue_widths,
     server_seconds,
+    wall_seconds,
 )
-from maieutic.tools.wall_time import GpuJob, queue_widths, wall_seconds
 
 MOST_NODES, MOST_GPUS = 10_000, 128  # larger values are typing errors
 ASSUMPTIONS = (

@@ -33,6 +33,7 @@ from maieutic.launch.messages import Billed, registry_cost, requests_line
 from maieutic.launch.requests import NewRequests
 from maieutic.plan.plan import Plan
 from maieutic.tools.counting import count_requests
+from maieutic.tools.forgetting import reserved_names
 from maieutic.tools.new_run import (
     DEFAULT_LABEL_LIMIT,
     NOT_HOSTED,
@@ -42,7 +43,6 @@ from maieutic.tools.new_run import (
     unused_entry_name,
     write_run_file,
 )
-from maieutic.tools.owned_files import reserved_names
 from maieutic.tools.pinning import merged_configuration
 from maieutic.transcripts.moments import (
     DATA_FILE,

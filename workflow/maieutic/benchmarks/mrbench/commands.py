@@ -1,6 +1,6 @@
 """Command that MRBench's own rule runs, and the command that scores predictions as in the shared task."""
 
 COMMANDS = {
-    "MRBench": ("benchmarks.mrbench.submission:write_submission",),
+    "MRBench": ("benchmarks.mrbench.predictions:write_submission",),
     "For people": ("benchmarks.mrbench.predictions:score_predictions",),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.benchmarks.mrbench.submission import WriteSubmission
+from maieutic.benchmarks.mrbench.predictions import WriteSubmission
 from maieutic.core import paths
 from maieutic.plan.inputs import source_files
 from maieutic.plan.plan import Plan
