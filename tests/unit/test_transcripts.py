@@ -513,7 +513,11 @@ def test_the_columns_that_were_and_were_not_used_are_told(folder: Path, capsys: 
     prepare()
     output = capsys.readouterr().out
     assert "columns: conversation=session, role=speaker, text=message, turn=seq" in output
-    assert "columns not used: bot, subject" in output and "personal details: not removed (--redact)" in output
+    assert (
+        "columns not used: bot (v1: " in output
+        and "subject (" in output
+        and "personal details: not removed (--redact)" in output
+    )
 
 
 def test_outside_of_a_checkout_the_fix_is_to_go_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

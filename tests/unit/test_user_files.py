@@ -257,8 +257,8 @@ def test_roles_that_contain_a_known_word_are_proposed(tmp_path: Path) -> None:
     line = refusal_of(path)
     assert "pass --roles 'AI Tutor=tutor' student_12=student function=system; --yes takes: " in line
     assert turns_of(path, Reading(takes_proposals=True)) == {"a": ["student: x", "tutor: y\n\nz"]}
-    path = chats(tmp_path, ("a", "Sch\u00fcler", "x", ""), ("a", "Lehrkraft f\u00fcr \u00dcbung", "y", ""))
-    assert "--roles 'Sch\u00fcler=ROLE' 'Lehrkraft f\u00fcr \u00dcbung=ROLE'" in refusal_of(
+    path = chats(tmp_path, ("a", "K\u00e4the", "x", ""), ("a", "Onkel f\u00fcr \u00dcbung", "y", ""))
+    assert "--roles 'K\u00e4the=ROLE' 'Onkel f\u00fcr \u00dcbung=ROLE'" in refusal_of(
         path, Reading(takes_proposals=True)
     )
 
@@ -490,9 +490,9 @@ def test_a_column_that_is_not_used_may_show_another_order(tmp_path: Path, case: 
 
 def test_columns_are_proposed_by_their_content(tmp_path: Path) -> None:
     rows = "A,02/03/2025 10:02,Tutor,Subtract 3 from both sides of it.\nA,02/03/2025 10:01,Student,2x=8\n"
-    path = written(tmp_path / "chats.csv", f"Thread,Sent,Wer,Was\n{rows}")
+    path = written(tmp_path / "chats.csv", f"Fall,Sent,Wer,Was\n{rows}")
     line = refusal_of(path)
-    flags = ["conversation=Thread", "role=Wer", "text=Was", "time=Sent"]
+    flags = ["conversation=Fall", "role=Wer", "text=Was", "time=Sent"]
     assert all(flag in line for flag in flags) and "Fix: pass --columns " in line
     columns = dict(flag.split("=") for flag in flags)
     assert turns_of(path, Reading(columns)) == {"A": ["student: 2x=8", "tutor: Subtract 3 from both sides of it."]}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Literal, NamedTuple
 
 Sign = Literal[".", ","]
@@ -19,6 +21,21 @@ GROUPED = {
     ".": re.compile(r"[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d?(?:,\d{2})+,\d{3}"),
     ",": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"),
 }
+SUPERSCRIPTS = str.maketrans("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u2212", "0123456789--")
+POWER_OF_TEN = re.compile(
+    r"(?P<digits>[-\u2212]?\d+(?:\.\d+)?)\s*(?:[eE](?P<plain>[-+]?\d{1,3})|[x\u00d7\u00b7*]\s*10\s*\^?\s*"
+    r"\(?(?P<power>[-\u2212\u207b]?[\d\u2070\u00b9\u00b2\u00b3\u2074-\u2079]{1,3})\)?)(?P<unit>\s*[^\W\d_].{0,30})?"
+)
+LARGEST_EXPONENT = 40
+CODES = (
+    "USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|RON|BRL|MXN|ZAR|SGD|HKD|KRW|TRY|ILS|UAH|THB|IDR"
+    "|PHP|KES|NGN"
+)
+CURRENCY_CODE = re.compile(rf"^(?:{CODES})(?=[\s\d-])|(?<=[\d\s\u2013-])(?:{CODES})$")  # of ISO 4217
+WHOLE_PRICE = re.compile(r"(\d)[.,](?:\u2013|\u2014|-{1,2})$")  # a price without cents, as in Switzerland and Germany
+FRACTIONS = frozenset(
+    "\u00bc\u00bd\u00be\u2150\u2151\u2152\u2153\u2154\u2155\u2156\u2157\u2158\u2159\u215a\u215b\u215c\u215d\u215e"
+)
 OTHER: dict[Sign, Sign] = {".": ",", ",": "."}
 
 
@@ -78,6 +95,24 @@ def plain_number(text: str, sign: Sign) -> str | None:
     match = NUMBER.fullmatch(text)
     assert match is not None
     return f"{text[: match.start(1)]}{plain}{text[match.end(1) :]}"
+
+
+def usual_notation(text: str) -> str:
+    """Return a number in a notation that only some programs write, in the usual one; other texts unchanged.
+
+    These are powers of ten (1.2E+03, 3×10^8), fractions in one character (2½), a leading plus, the Swiss 45.– and codes
+    of currencies (CHF 45). Commas are decimal signs in no power of ten.
+    """
+    text = "".join(f" {unicodedata.normalize('NFKC', sign)}" if sign in FRACTIONS else sign for sign in text)
+    text = text.replace("\u2044", "/").strip().removeprefix("+")
+    text = WHOLE_PRICE.sub(r"\1", CURRENCY_CODE.sub("", text).strip())
+    power = POWER_OF_TEN.fullmatch(text)
+    if power is None:
+        return text
+    exponent = (power["plain"] or power["power"] or "").translate(SUPERSCRIPTS)
+    if abs(int(exponent)) > LARGEST_EXPONENT:
+        return text
+    return f"{Decimal(power['digits'].replace(chr(0x2212), '-')).scaleb(int(exponent)):f}{power['unit'] or ''}"
 
 
 def doubt_of(columns: Sequence[DecimalSign]) -> tuple[str, str] | None:

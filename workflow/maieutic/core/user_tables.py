@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -20,13 +21,14 @@ from maieutic.core.files import MB
 from maieutic.core.json_text import count_json_values, json_value, object_of_unique_keys, storable
 from maieutic.core.parquet import open_parquet, parquet_batches
 from maieutic.core.tables import DELIMITERS, LONGEST_CELL, delimiter_of, parse_table
-from maieutic.core.workbooks import Sheet, cell_text, is_rounded, is_workbook, percentages, read_sheets
+from maieutic.core.workbooks import Sheet, cell_text, is_rounded, is_workbook, read_sheets, shown_otherwise
 
 MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON document, which is read at once
 MOST_PARQUET_MB = 400.0  # maximum size of the values of a Parquet file, which is compressed
 MOST_FAULTS = 20  # maximum number of faulty rows that are listed one by one
 FORMATS = "CSV (UTF-8), .xlsx, .ods, JSON lines, JSON or Parquet"
 ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+\d{2,3}")  # as spreadsheets write a large number
+MOST_STATES, LONGEST_STATE = 3, 20  # number and length of a column's values that are shown if it is not used
 SHOWN_RECORDS, LONGEST_VALUE = 2, 100  # in a preview: number of records, and characters of each value
 Row = Mapping[str, Any]
 
@@ -86,13 +88,15 @@ class UserTable(NamedTuple):
     """Records of a user's file.
 
     columns: their names; rows: each with its place; form: format and encoding as understood; notes: lines on what was
-    understood.
+    understood; percentages: number of a workbook's cells that are shown as percentages, None if its format does not
+    tell.
     """
 
     columns: list[str]
     rows: list[tuple[str, Row]]
     form: str
     notes: list[str]
+    percentages: int | None = 0
 
 
 class Faults:
@@ -125,9 +129,13 @@ def read_user_table(path: Path, settings: FileSettings = AS_FOUND) -> UserTable:
         return parquet_table(path)
     if is_workbook(data):
         table = workbook_table(read_sheets(data, name), name, settings)
-        number = percentages(data)
-        notes = [f"cells shown as percentages, read as fractions (25 % as 0.25): {number:,}"] if number else []
-        return table._replace(notes=[*table.notes, *notes])
+        shown = shown_otherwise(data)
+        notes = []
+        if shown.percentages:
+            notes.append(f"cells shown as percentages, read as fractions (25 % as 0.25): {shown.percentages:,}")
+        if shown.hidden:
+            notes.append(f"hidden rows, which are read like others: {shown.hidden:,}")
+        return table._replace(notes=[*table.notes, *notes], percentages=shown.percentages)
     decoded = decode_file(data, name, settings.encoding, settings.encoding_fix)
     text, notes = decoded.text, []
     if decoded.is_guessed:
@@ -162,6 +170,21 @@ def check_distinct(columns: Sequence[str], place: str) -> None:
     """Raise UserError if two columns have the same name."""
     if twice := [column for number, column in enumerate(columns) if column in columns[:number]]:
         raise UserError(place, f"two columns are named {twice[0]}", "rename one of them")
+
+
+def unused_columns(columns: Iterable[str], rows: Iterable[Row]) -> str:
+    """Return the names of columns that are not used, each with its values if it has few, since these may be states."""
+    values: dict[str, Counter[str]] = {column: Counter() for column in columns}
+    for row in rows:
+        for column, counter in values.items():
+            if len(counter) <= MOST_STATES and (text := cell_text(row.get(column)).strip()):
+                counter[text] += 1
+    return ", ".join(
+        f"{column} ({', '.join(f'{text}: {number}' for text, number in counter.most_common())})"
+        if 1 < len(counter) <= MOST_STATES and max(map(len, counter)) <= LONGEST_STATE
+        else column
+        for column, counter in values.items()
+    )
 
 
 def preview(records: Iterable[Row]) -> list[str]:
@@ -386,7 +409,11 @@ def records_of(document: Any, name: str) -> tuple[list[Any], list[str]]:
     lists = [key for key, value in document.items() if is_list_of_objects(value)]
     if len(lists) > 1:
         listed = ", ".join(lists)
-        raise UserError(name, f"the object has several lists of objects: {listed}", "keep one of them")
+        raise UserError(
+            name,
+            f"the object has several lists of objects: {listed}",
+            "keep one of them, as a table with one record a row",
+        )
     if lists:
         [key] = lists
         if key in KEYS_OF_ONE or looks_like_messages(document[key]):
@@ -398,7 +425,8 @@ def records_of(document: Any, name: str) -> tuple[list[Any], list[str]]:
         return records, [f"records: within {nested[0]}", *notes]
     if document and len(nested) == len(document):
         return [{"id": key, **value} for key, value in document.items()], ["records: the document's objects, by id"]
-    if any(isinstance(value, list | dict) for value in document.values()) and not TURN_KEYS & document.keys():
+    is_columns = all(isinstance(value, list) for value in document.values())
+    if (nested or is_columns) and not TURN_KEYS & document.keys():
         keys = ", ".join(map(str, document))
         raise UserError(name, f"found no list of records in the object with the keys {keys}", "pass a list of objects")
     return [document], ["records: the document is one record"]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import datetime
 import io
+import math
 import re
 import zipfile
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
@@ -26,6 +28,9 @@ SHEET_FILE = re.compile(r"xl/worksheets/[^/]+\.xml|content\.xml")
 PERCENT_FORMATS = {"9", "10"}  # built-in number formats of percentages
 STYLE = re.compile(rb'<xf [^>]*numFmtId="(\d+)"')
 CUSTOM_FORMAT = re.compile(rb'<numFmt [^>]*numFmtId="(\d+)"[^>]*formatCode="([^"]*)"')
+HIDDEN_ROW = re.compile(
+    rb'<row [^>]*\bhidden="(?:1|true)"|<table:table-row [^>]*table:visibility="(?:collapse|filter)"'
+)
 STYLED_CELL = re.compile(rb'<c [^>]*\bs="(\d+)"[^>]*>\s*<v>')
 
 
@@ -97,20 +102,35 @@ def check_archive(data: bytes, name: str) -> None:
         raise UserError(name, f"{broken:,} cells contain an error such as #REF!", "correct these formulas")
 
 
-def percentages(data: bytes) -> int:
-    """Return the number of cells of an .xlsx workbook that are shown as percentages; 0 for other workbooks."""
+class ShownOtherwise(NamedTuple):
+    """What a workbook shows otherwise than its cells are read.
+
+    percentages: number of cells shown as percentages, which are stored as fractions, None if the format does not tell;
+    hidden: number of hidden rows.
+    """
+
+    percentages: int | None
+    hidden: int
+
+
+def shown_otherwise(data: bytes) -> ShownOtherwise:
+    """Return what a workbook shows otherwise than its cells are read."""
     if not data.startswith(b"PK"):
-        return 0
+        return ShownOtherwise(None, 0)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if "xl/styles.xml" not in archive.namelist():
-            return 0
+        names = archive.namelist()
+        sheets = [archive.read(name) for name in names if SHEET_FILE.fullmatch(name)]
+        hidden = sum(len(HIDDEN_ROW.findall(sheet)) for sheet in sheets)
+        if "content.xml" in names:
+            return ShownOtherwise(sum(sheet.count(b'office:value-type="percentage"') for sheet in sheets), hidden)
+        if "xl/styles.xml" not in names or "xl/workbook.bin" in names:
+            return ShownOtherwise(None, hidden)
         styles = archive.read("xl/styles.xml")
-        custom = {number.decode() for number, code in CUSTOM_FORMAT.findall(styles) if b"%" in code}
-        _, _, formats = styles.partition(b"<cellXfs")
-        used = [number.decode() for number in STYLE.findall(formats.partition(b"</cellXfs>")[0])]
-        places = {str(place).encode() for place, number in enumerate(used) if number in PERCENT_FORMATS | custom}
-        sheets = [archive.read(name) for name in archive.namelist() if SHEET_FILE.fullmatch(name)]
-    return sum(style in places for sheet in sheets for style in STYLED_CELL.findall(sheet))
+    custom = {number.decode() for number, code in CUSTOM_FORMAT.findall(styles) if b"%" in code}
+    _, _, formats = styles.partition(b"<cellXfs")
+    used = [number.decode() for number in STYLE.findall(formats.partition(b"</cellXfs>")[0])]
+    places = {str(place).encode() for place, number in enumerate(used) if number in PERCENT_FORMATS | custom}
+    return ShownOtherwise(sum(style in places for sheet in sheets for style in STYLED_CELL.findall(sheet)), hidden)
 
 
 def cell_text(value: Any) -> str:
@@ -120,12 +140,17 @@ def cell_text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < LARGEST_EXACT else repr(value)
+        return str(int(value)) if value.is_integer() and abs(value) < LARGEST_EXACT else decimal_text(value)
     if isinstance(value, datetime.datetime):
         return value.isoformat(" ") if value.time() != datetime.time() else value.date().isoformat()
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return str(value)
+
+
+def decimal_text(value: float) -> str:
+    """Return a number in decimal notation with the digits that identify it, without an exponent."""
+    return f"{Decimal(repr(value)):f}" if math.isfinite(value) else repr(value)
 
 
 def is_rounded(value: Any) -> bool:

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import logging
+import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from maieutic.config.cards import Card
+from maieutic.core.errors import UserError
 from maieutic.core.files import MB, read_json_lines
-from maieutic.core.user_tables import preview
-from maieutic.datasets.sources import read_checked_source
+from maieutic.core.records import Item, Label, read_records
+from maieutic.core.terminal import say
+from maieutic.core.user_tables import preview, unused_columns
+from maieutic.datasets.label_table import group_by_reply
+from maieutic.datasets.registry import LOADERS
+from maieutic.datasets.sources import read_checked_source, read_source
+from maieutic.graders.grader import Grader
+from maieutic.graders.registry import GRADERS
 from maieutic.plan.plan import Plan
 from maieutic.preparation.items import make_items
 from maieutic.preparation.labels import make_labels
-from maieutic.preparation.own_files import label_files, preference_files, problems_file
-from maieutic.preparation.pairs import make_pairs
+from maieutic.preparation.own_files import label_files, preference_files, problems_file, table_command
+from maieutic.preparation.pairs import write_pairs
 from maieutic.preparation.stage import make_items_job, make_labels_job, make_pairs_job
+from maieutic.replies.foreign_formats import read_foreign_replies
+from maieutic.replies.recorded import COLUMNS, REPLIES
 
 MOST_MB = 20.0  # larger files are read by their jobs alone
 PREVIEWED = ("items.jsonl", "replies.jsonl", "labels.jsonl", "pairs.jsonl")  # what is made of a file of the user's
+UNUSED = "unused.txt"  # file of a reading's folder with the columns that no reader looks at
+LONGEST_ANSWER = 40  # characters of an answer that is no solution
+TUTOR_COLUMNS = ("tutor", "model", "model_name", "model_id", "system")
+# Cells with the value of a failed formula or of a program, instead of a reply
+NO_TEXT = re.compile(
+    r"\s*(?:#(?:NAME|REF|N/A|VALUE|DIV/0|NUM|NULL)[?!]?|nan|null|none|undefined|\[object Object\])\s*", re.I
+)
 Reading = tuple[str, Path, Callable[[Path], None]]  # key of the file, its path, and the reading, given a folder
 
 
@@ -31,6 +49,10 @@ def readings_of(plan: Plan) -> Iterator[Reading]:
         yield f"labels.{release}", path, partial(read_labels, plan, release, path)
     for source, path in preference_files(plan).items():
         yield f"preferences.{source}", path, partial(read_pairs, plan, source, path)
+    for name in plan.with_engine("recorded"):
+        if getattr(plan.models[name], "form", None) is None:
+            for file in map(Path, getattr(plan.models[name], "files", [])):
+                yield f"models.{name}", file, partial(read_recorded, file)
     for loaded in plan.cards.values():
         card = loaded.card
         path_of_problems = None if card.images else problems_file(plan, card.dataset)
@@ -39,31 +61,133 @@ def readings_of(plan: Plan) -> Iterator[Reading]:
             yield f"datasets.{card.dataset}", path_of_problems, read
 
 
+class WatchedRecord(dict[str, Any]):
+    """A record that notes in `used` the names of the fields that its reader looks at."""
+
+    def __init__(self, record: Mapping[str, Any], used: set[str]) -> None:
+        super().__init__(record)
+        self.used = used
+
+    def __getitem__(self, name: str) -> Any:
+        self.used.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.used.add(name)
+        return super().get(name, default)
+
+    def items(self) -> Any:
+        self.used.update(self)
+        return super().items()
+
+
+def note_unused(records: Sequence[Mapping[str, Any]], used: Collection[str], folder: Path) -> None:
+    """Write the columns that no reader looks at into a file of the reading's folder, if there are any."""
+    columns = dict.fromkeys(str(name) for record in records for name in record if name not in used)
+    if columns:
+        (folder / UNUSED).write_text(unused_columns(columns, records), encoding="utf-8")
+
+
 def read_labels(plan: Plan, release: str, path: Path, folder: Path) -> None:
     """Make a labelled set from the user's file. Raises UserError for a faulty file."""
     make_labels(job=make_labels_job(plan, release), sources=[path], out=folder / "items.jsonl")
+    check_resolvers(path, read_records(folder / "annotations.jsonl", Label))
+
+
+def check_resolvers(path: Path, labels: Sequence[Label]) -> None:
+    """Raise UserError for a resolver who differs from a reply's only other annotator, whose label would count."""
+    apart = [
+        votes[0]
+        for votes in group_by_reply(labels)
+        if sum(not vote.resolves for vote in votes) == 1 and len({vote.label for vote in votes}) > 1
+    ]
+    if apart:
+        problem = f"{len(apart):,} labels of a resolver differ from those of a single annotator (first: {apart[0].id})"
+        raise UserError(str(path), problem, "leave out the lines of annotators whose label the resolver has replaced")
 
 
 def read_pairs(plan: Plan, source: str, path: Path, folder: Path) -> None:
     """Make the pairs of the user's file. Raises UserError for a faulty file."""
-    counts = folder / "counts.json"
-    make_pairs(job=make_pairs_job(plan, source), sources=[path], out=folder / "pairs.jsonl", counts=counts)
+    job, out, counts = make_pairs_job(plan, source), folder / "pairs.jsonl", folder / "counts.json"
+    records = read_source(path, job.forms[0], user_file=True)
+    used = set[str]()
+    watched: list[Any] = [WatchedRecord(record, used) if isinstance(record, dict) else record for record in records]
+    write_pairs(job.source, [watched], out, counts, job.published, job.entry)
+    note_unused([record for record in records if isinstance(record, dict)], used, folder)
 
 
 def read_items(plan: Plan, benchmark: str, task: str, path: Path, folder: Path) -> None:
     """Make the items of the user's problems. Raises UserError for a file that differs from its registry entry."""
-    name = plan.card(benchmark, task).dataset
-    dataset = plan.datasets[name]
-    copy, form = dataset.file_of(name, plan.edition), dataset.format_of(plan.edition)
-    read_checked_source(path, dataset, copy, str(path), form, plan.config.limits)
-    make_items(job=make_items_job(plan, benchmark, task), source=path, pictures=[], out=folder / "items.jsonl")
+    card = plan.card(benchmark, task)
+    dataset = plan.datasets[card.dataset]
+    copy, form = dataset.file_of(card.dataset, plan.edition), dataset.format_of(plan.edition)
+    records = read_checked_source(path, dataset, copy, str(path), form, plan.config.limits)
+    try:
+        make_items(job=make_items_job(plan, benchmark, task), source=path, pictures=[], out=folder / "items.jsonl")
+    except UserError as error:
+        fix = f"correct the file, or run `{table_command(path)}`, which writes numbers in the usual notation"
+        raise UserError(error.place, error.problem, fix) from None
+    used = set[str]()
+    items = LOADERS[card.loader].load([WatchedRecord(record, used) for record in records], task)
+    check_own_words(path, card, records, items)
+    note_unused(records, used, folder)
+
+
+def check_own_words(path: Path, card: Card, records: Sequence[Mapping[str, Any]], items: Sequence[Item]) -> None:
+    """Raise UserError for answers whose own words would be graded as wrong, such as "3.5 lakh" stored as 3.5."""
+    graders = [GRADERS[name] for name in card.graders if name in GRADERS and GRADERS[name].gold_replies]
+    if len(items) != len(records):
+        return
+    apart = [
+        (number, text, item)
+        for number, (record, item) in enumerate(zip(records, items, strict=True), 1)
+        if isinstance(text := record.get("answer"), str) and len(text) <= LONGEST_ANSWER and "answer" in item.reference
+        if any(not is_accepted(grader, item, text) for grader in graders)
+    ]
+    if apart:
+        number, text, item = apart[0]
+        problem = (
+            f"{len(apart):,} answers would be wrong in their own words, such as {text!r} (record {number}), which is "
+            f"stored as {item.reference['answer']}"
+        )
+        raise UserError(str(path), problem, "write each answer as a number in digits, such as 350000")
+
+
+def is_accepted(grader: Grader, item: Item, text: str) -> bool:
+    """Return True if a grader accepts a reply that states the answer with these words, or cannot be tested so."""
+    if grader.read is None:
+        return True
+    replies = (text, f"The answer is {text}.")
+    return any(reading.correct for reply in replies for reading in grader.read(item, reply, "robust"))
+
+
+def read_recorded(path: Path, folder: Path) -> None:
+    """Read recorded replies. Raises UserError for several tutors in one file, and for cells that are no replies."""
+    records = [record for record in read_foreign_replies(path) if isinstance(record, dict)]
+    columns = list(dict.fromkeys(str(name) for record in records for name in record))
+    by_folded = {name.casefold(): name for name in columns}
+    if records and not any(name in by_folded for name in REPLIES):
+        listed = ", ".join(columns)
+        fix = "name the column of the model's own replies `reply`, not that of the right answers"
+        raise UserError(str(path), f"expected a column reply, found {listed}", fix)
+    for name in (by_folded[name] for name in TUTOR_COLUMNS if name in by_folded):
+        tutors = sorted({str(record[name]) for record in records if record.get(name) not in (None, "")})
+        if len(tutors) > 1:
+            problem = f"column {name} names {len(tutors)} tutors: {', '.join(tutors[:5])}"
+            raise UserError(str(path), problem, "write the replies of each tutor into a file of its own")
+    reply = next(by_folded[name] for name in REPLIES if name in by_folded) if records else ""
+    failed = [text for record in records if isinstance(text := record.get(reply), str) and NO_TEXT.fullmatch(text)]
+    if failed:
+        problem = f"{len(failed):,} replies are values of programs without a text, such as {failed[0].strip()}"
+        raise UserError(str(path), problem, "leave these cells empty, or correct them")
+    note_unused(records, {name for folded, name in by_folded.items() if folded in COLUMNS}, folder)
 
 
 def checks_of_readings(plan: Plan) -> Iterator[tuple[str, Callable[[], None]]]:
     """Yield a check for each of the user's files that a run names, with the file's key."""
     for key, path, read in readings_of(plan):
         if path.is_file() and path.stat().st_size <= MOST_MB * MB:
-            yield key, partial(discard, read)
+            yield key, partial(read_and_discard, key, path, read)
 
 
 def preview_of_own_files(plan: Plan) -> Iterator[str]:
@@ -74,6 +198,8 @@ def preview_of_own_files(plan: Plan) -> Iterator[str]:
     for key, path, read in readings_of(plan):
         with tempfile.TemporaryDirectory(prefix="maieutic-") as folder, logging_disabled():
             read(Path(folder))
+            if (unused := Path(folder, UNUSED)).is_file():
+                yield f"{key}: {path}: columns that are not used: {unused.read_text(encoding='utf-8')}"
             for made in (file for name in PREVIEWED if (file := Path(folder, name)).is_file()):
                 records = read_json_lines(made)
                 yield f"{key}: {path}, read as {len(records):,} {made.stem}"
@@ -90,10 +216,24 @@ def filled_fields(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
-def discard(read: Callable[[Path], None]) -> None:
-    """Read a file into a temporary folder, without log lines."""
+def read_and_discard(key: str, path: Path, read: Callable[[Path], None]) -> None:
+    """Read a file into a temporary folder, without log lines, and name the columns that are not used.
+
+    Raises UserError for a faulty file, with its name.
+    """
     with tempfile.TemporaryDirectory(prefix="maieutic-") as folder, logging_disabled():
-        read(Path(folder))
+        try:
+            read(Path(folder))
+        except UserError as error:
+            raise UserError.of([with_file(fault, path) for fault in error.all]) from None
+        unused = Path(folder, UNUSED)
+        if unused.is_file():
+            say(f"{key}: {path}: columns that are not used: {unused.read_text(encoding='utf-8')}", error=True)
+
+
+def with_file(error: UserError, path: Path) -> UserError:
+    """Return an error whose place names the file."""
+    return error if path.name in error.line else UserError(f"{path}, {error.place}", error.problem, error.fix)
 
 
 @contextmanager

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from maieutic.core.decimals import OTHER, Sign, decimal_sign, doubt_of, plain_number
+from maieutic.core.decimals import OTHER, Sign, decimal_sign, doubt_of, plain_number, usual_notation
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, sha256_of
 from maieutic.core.terminal import say
 from maieutic.core.user_tables import LONGEST_VALUE, FileSettings, UserTable, check_exact, preview, read_user_table
-from maieutic.core.workbooks import cell_text
+from maieutic.core.workbooks import cell_text, decimal_text
+from maieutic.datasets.word_problems import single_number
 
 ID_COLUMNS = ("id", "item_id", "problem_id", "question_id", "conversation", "conversation_id", "annotator")
 ANSWER = "answer"  # column of a problem's gold answer, whose numbers get a decimal point
 MOST_EXAMPLES = 3
+FRACTION = re.compile(r"\\[dt]?frac\{([^{}]+)\}\{([^{}]+)\}")
 
 
 def table(
@@ -33,6 +37,13 @@ def table(
         list[str] | None, Parameter(help="columns whose numbers get a decimal point (default: answer)")
     ] = None,
     columns: Annotated[list[str] | None, Parameter(help="columns to rename, as NEW=OLD")] = None,
+    final: Annotated[
+        bool,
+        Parameter(help="keep what follows the last ####, or stands in the last \\boxed{}, of these columns' texts"),
+    ] = False,
+    percent: Annotated[
+        Literal["stored"] | None, Parameter(help="use percentages of a workbook as stored, 25 % as 0.25")
+    ] = None,
     force: Annotated[bool, Parameter(help="replace the file that is written")] = False,
 ) -> None:
     """Print how a file of problems, replies, labels or preferences is read, and write it as JSON lines (UTF-8).
@@ -50,6 +61,11 @@ def table(
     ]
     chosen = numbers if numbers is not None else [name for name in content.columns if name.casefold() == ANSWER]
     check_no_dates(content, chosen, str(file))
+    if percent is None:
+        check_percentages(content, chosen, str(file))
+    check_options(records, chosen, str(file))
+    for column in chosen:
+        keep_final_answers(records, column, final, str(file))
     lines = with_decimal_points(records, chosen, decimal, str(file))
     if not chosen:
         lines.append("no column answer: numbers stay as they are (--columns answer=OLD, or --numbers)")
@@ -101,12 +117,81 @@ def check_no_dates(content: UserTable, columns: Sequence[str], name: str) -> Non
             raise UserError(name, problem, "write these cells as text, for example '1/2 for a fraction")
 
 
+def check_percentages(content: UserTable, columns: Sequence[str], name: str) -> None:
+    """Raise UserError if numbers of a workbook are shown as percentages, or may be in a format that does not tell."""
+    numbers = [value for column in columns for _, row in content.rows if isinstance(value := row.get(column), float)]
+    fix = "write these cells as numbers (25), or pass --percent stored to use what is stored (0.25)"
+    if content.percentages and numbers:
+        raise UserError(
+            name, f"{content.percentages:,} cells are shown as percentages, and 25 % is stored as 0.25", fix
+        )
+    if content.percentages is None and (parts := [value for value in numbers if 0 < abs(value) < 1]):
+        problem = (
+            f"{len(parts):,} numbers such as {parts[0]:g} may be shown as percentages, which this format does not tell"
+        )
+        raise UserError(name, problem, "save the file as .xlsx, or pass --percent stored to use what is stored")
+
+
+def check_options(records: Sequence[Mapping[str, Any]], columns: Sequence[str], name: str) -> None:
+    """Raise UserError for answers that may be the places of options in another column, instead of their values."""
+    for column in columns:
+        for other in {key for record in records for key, value in record.items() if isinstance(value, list)}:
+            places = [
+                record
+                for record in records
+                if isinstance(options := record.get(other), list)
+                and len(options) > 1
+                and str(record.get(column)).isdecimal()
+                and int(str(record[column])) <= len(options)
+            ]
+            if len(places) == len(records) > 0:
+                problem = f"the answers in column {column} may be places in the lists of column {other}, or values"
+                fix = f"write each answer's own text, and the options of {other} into the question as (A) ... (B) ..."
+                raise UserError(name, problem, fix)
+
+
+def keep_final_answers(records: Sequence[dict[str, Any]], column: str, final: bool, name: str) -> None:
+    """Replace solutions by their final answers, if `final` is set. The solutions go to the column `solution`.
+
+    Raises UserError for solutions with a marked final answer if it is not set, and for one without if it is.
+    """
+    texts = [str(record.get(column) or "") for record in records]
+    answers = [final_answer(text) for text in texts]
+    marked = sum(answer is not None for answer in answers)
+    if not final:
+        if marked:
+            problem = (
+                f"{marked:,} cells of column {column} are solutions that end in `#### answer` or \\boxed{{answer}}"
+            )
+            raise UserError(name, problem, "pass --final to keep their final answers")
+        return
+    for number, (record, text, answer) in enumerate(zip(records, texts, answers, strict=True), 1):
+        if answer is None:
+            problem = f"column {column} of record {number} has neither #### nor \\boxed{{}}: {text[:40]!r}"
+            raise UserError(name, problem, "mark its final answer")
+        record |= {"solution": record.get("solution") or text, column: answer}
+
+
+def final_answer(text: str) -> str | None:
+    """Return what follows the last `####`, or stands in the last `\\boxed{}`, of a text; None without either."""
+    _, mark, answer = text.rpartition("####")
+    if mark:
+        return answer.strip()
+    _, mark, rest = text.rpartition("\\boxed{")
+    depth = 1
+    for place, sign in enumerate(rest if mark else ""):
+        depth += (sign == "{") - (sign == "}")
+        if not depth:
+            return FRACTION.sub(r"\1/\2", rest[:place]).strip(" $")
+    return None
+
+
 def plain_value(value: Any) -> Any:
     """Return a cell as a value of JSON."""
     if isinstance(value, float):
         if value != value:  # NaN: how Parquet marks an empty cell in a column of numbers
             return None
-        return int(value) if value.is_integer() else value
+        return int(Decimal(repr(value))) if value.is_integer() else value
     return value if value is None or isinstance(value, bool | int | str | list | dict) else cell_text(value)
 
 
@@ -117,6 +202,11 @@ def with_decimal_points(
 
     decimal: the user's choice. Raises UserError for numbers in doubt. name: name of the file in messages.
     """
+    for record in records:
+        for column in columns:
+            value = record.get(column)
+            if isinstance(value, str | float):
+                record[column] = usual_notation(value) if isinstance(value, str) else decimal_text(value)
     texts = {
         column: [value for record in records if isinstance(value := record.get(column), str)] for column in columns
     }
@@ -136,7 +226,9 @@ def with_decimal_points(
         for record in records:
             if isinstance(value := record.get(column), str):
                 record[column] = plain_number(value, sign) or value
-        others = [text for text in texts[column] if text.strip() and plain_number(text, sign) is None]
+        others = [
+            text for text in texts[column] if text.strip() and single_number(plain_number(text, sign) or text) is None
+        ]
         lines += [f"decimal sign: {sign} (column {column})"] if known or decimal else []
         if others:
             examples = ", ".join(repr(text[:LONGEST_VALUE]) for text in dict.fromkeys(others[:MOST_EXAMPLES]))

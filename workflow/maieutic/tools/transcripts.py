@@ -114,8 +114,11 @@ class Source:
     )
     sheet: Annotated[str | None, flag("sheet of a workbook")] = None
     sort: Annotated[
-        Literal["time", "turn", "file"] | None,
-        flag("sort the rows of each conversation by time or turn, or keep the file's order unchecked (file)"),
+        Literal["time", "turn", "file", "reversed"] | None,
+        flag(
+            "sort the rows of each conversation by time or turn, or keep the file's order (file) or the opposite one "
+            "(reversed) unchecked"
+        ),
     ] = None
     dates: Annotated[
         Literal["day-first", "month-first"] | None, flag("order of day and month in times such as 03/04/2025")
@@ -388,7 +391,7 @@ def understood_lines(content: Transcripts) -> list[str]:
     """Return what was understood of a file, a line each: form, columns, order, and what was merged or left out."""
     lines = ["columns: " + ", ".join(f"{field}={column}" for field, column in content.columns.items())]
     if content.unused:
-        lines.append(f"columns not used: {', '.join(content.unused)} (name them with --columns, --tags or --names)")
+        lines.append(f"columns not used: {content.unused} (name them with --columns, --tags or --names)")
     return [*content.notes, *lines, *(f"assumed (--yes): {proposal}" for proposal in content.assumed)]
 
 

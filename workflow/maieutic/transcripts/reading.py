@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
-from maieutic.core.user_tables import Doubt, Faults, FileSettings, Row, UserTable, check_exact, read_user_table
+from maieutic.core.thinking import split_thinking
+from maieutic.core.user_tables import (
+    Doubt,
+    Faults,
+    FileSettings,
+    Row,
+    UserTable,
+    check_exact,
+    read_user_table,
+    unused_columns,
+)
 from maieutic.core.workbooks import cell_text
 from maieutic.transcripts.roles import (
     ROLE_WORDS,
@@ -35,12 +45,21 @@ from maieutic.transcripts.times import (
     read_numbers,
     read_times,
 )
-from maieutic.transcripts.turns import TURN_SEPARATOR, WrittenTurn, is_turn_list, named_export, text_of, turns_in
+from maieutic.transcripts.turns import (
+    PARENT,
+    TURN_SEPARATOR,
+    WrittenTurn,
+    is_turn_list,
+    last_versions,
+    named_export,
+    text_of,
+    turns_in,
+)
 
 # Names under which a column is found if it is not named.
 COLUMN_NAMES = {
     "conversation": ("conversation", "conversation_id", "dialogue", "dialogue_id", "chat", "chat_id", "session",
-                     "session_id", "thread_id", "id", "uuid"),
+                     "session_id", "thread_id", "thread", "thread_ts", "id", "uuid"),
     "role": ("role", "speaker", "author", "sender", "from"),
     "text": ("text", "content", "message", "utterance", "body"),
     "turns": ("turns", "messages", "chat_messages", "conversations", "conversation", "contents", "dialogue", "dialog",
@@ -66,7 +85,9 @@ SIDES = {  # words in the names of two columns, of which each row is one exchang
 SEVERAL = "+"  # joins the names of several columns whose turns follow each other
 DAY = 86_400.0  # seconds
 MOVE = re.compile(r"^\s*\(([a-z][a-z _-]{1,30})\)\s*", re.IGNORECASE)
-ENTITY = re.compile(r"&(?:amp|lt|gt|quot|nbsp|apos|#\d{2,5}|#x[0-9a-fA-F]{2,4});")
+ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,6}|#x[0-9a-fA-F]{1,5});")
+TAG = re.compile(r"</?(?:p|br|div|span|strong|em|ul|ol|li|a|b|i)\b[^<>]{0,200}>", re.IGNORECASE)
+MESSAGE_ID = re.compile(r"^(?:message|msg|utterance|post)_?id$|^id$", re.IGNORECASE)
 
 
 class Message(NamedTuple):
@@ -101,9 +122,10 @@ class Reading(NamedTuple):
     tags of tutors' messages; roles: role of each word in the role column, besides ROLE_WORDS; moves: True if tutors'
     messages begin with a move in brackets, such as "(probing)"; max_mb: maximum size of the file in megabytes; names:
     columns with names of people; skip_empty: leave turns without a text out, instead of refusing the file; encoding,
-    sheet: as in FileSettings; sort: field by which the rows of each conversation are sorted, `time` or `turn`, or
-    `file` for their order in the file; day_first: order of day and month in times, None if they tell it; anonymous:
-    name students of one conversation by number; takes_proposals: take the proposed reading of each doubt.
+    sheet: as in FileSettings; sort: field by which the rows of each conversation are sorted, `time` or `turn`, `file`
+    for their order in the file, or `reversed` for the opposite one; day_first: order of day and month in times, None if
+    they tell it; anonymous: name students of one conversation by number; takes_proposals: take the proposed reading of
+    each doubt.
     """
 
     columns: Mapping[str, str] = {}
@@ -124,13 +146,13 @@ class Reading(NamedTuple):
 class Transcripts(NamedTuple):
     """Conversations of a file, in the order of their first rows.
 
-    columns: used column of each field; unused: columns that were not used; notes: lines on what was understood; rows:
-    number of rows; assumed: proposals of doubts that were taken.
+    columns: used column of each field; unused: columns that were not used, with the values of those that have few;
+    notes: lines on what was understood; rows: number of rows; assumed: proposals of doubts that were taken.
     """
 
     conversations: list[Conversation]
     columns: dict[str, str]
-    unused: list[str]
+    unused: str
     notes: list[str]
     rows: int
     assumed: list[str]
@@ -143,6 +165,8 @@ class Understanding:
         self.path, self.reading = path, reading
         self.faults, self.doubts, self.notes = Faults(path), list[Doubt](), list[str]()
         self.unknown_words, self.counts = Counter[str](), Counter[str]()
+        self.is_ordered = reading.sort is not None  # True if times or turn numbers show the order of all messages
+        self.versions = list[str]()  # places of conversations with several versions of a message
         self.out_of_order = list[str]()  # places of conversations in one cell, by the times of their messages
         self.roles = roles_by_word(reading.roles)
 
@@ -184,7 +208,7 @@ def read_transcripts(path: Path, reading: Reading) -> Transcripts:
     Raises UserError that names everything in doubt and every faulty row.
     """
     settings = FileSettings(reading.encoding, reading.sheet, reading.max_mb)
-    table = read_user_table(path, settings)
+    table = with_inner_turns(read_user_table(path, settings))
     if export := next((export for _, row in table.rows if (export := named_export(row))), None):
         raise UserError(str(path), f"is {export}", "convert it to a table with the columns conversation, role and text")
     known = Understanding(path, reading)
@@ -195,7 +219,9 @@ def read_transcripts(path: Path, reading: Reading) -> Transcripts:
         conversations = conversations_of_rows(table, named, known)
     else:
         conversations = conversations_of_messages(table, named, known)
-    merged = [merged_messages(conversation, known) for conversation in conversations]
+    merged = [merged_messages(conversation, named, known) for conversation in conversations]
+    if "turns" not in named and not known.is_ordered:
+        doubt_of_ends(merged, known)
     assumed = known.settle()
     if not merged:
         raise UserError(str(path), "the table has no rows", "pass a file with one row per message or conversation")
@@ -206,8 +232,42 @@ def read_transcripts(path: Path, reading: Reading) -> Transcripts:
     taken = {name for column in named.values() for name in column.split(SEVERAL)} | {*reading.tags, *reading.names}
     notes = [f"file: {table.form}, {len(table.rows):,} rows", *table.notes, *known.notes]
     notes += [f"{what}: {number:,}" for what, number in known.counts.items() if number]
-    unused = [column for column in table.columns if column not in taken]
+    others = [column for column in table.columns if column not in taken]
+    unused = unused_columns(others, [row for _, row in table.rows])
     return Transcripts(merged, named, unused, notes, len(table.rows), assumed)
+
+
+def with_inner_turns(table: UserTable) -> UserTable:
+    """Return a table in which turns within an object of a column have a column of their own, named `column.field`."""
+    inner = dict.fromkeys(
+        (column, key)
+        for _, row in table.rows
+        for column, value in row.items()
+        if isinstance(value, dict)
+        for key in COLUMN_NAMES["turns"]
+        if is_turn_list(value.get(key))
+    )
+    if not inner or any(is_turn_list(row.get(key)) for _, row in table.rows for key in COLUMN_NAMES["turns"]):
+        return table
+    rows: list[Placed] = [
+        (place, {**row, **{key: cell[key] for column, key in inner if isinstance(cell := row.get(column), dict)}})
+        for place, row in table.rows
+    ]
+    return table._replace(columns=[*table.columns, *dict.fromkeys(key for _, key in inner)], rows=rows)
+
+
+def doubt_of_ends(conversations: Sequence[Conversation], known: Understanding) -> None:
+    """Add a doubt if most conversations begin with the tutor and end with the student, as if read backwards."""
+    ends = Counter(
+        (first.role, last.role) for first, *_, last in (c.messages for c in conversations if len(c.messages) > 1)
+    )
+    backwards, forwards = ends[TUTOR, STUDENT], ends[STUDENT, TUTOR]
+    if backwards > forwards:
+        problem = (
+            f"{backwards:,} of {len(conversations):,} conversations begin with the tutor and end with the student, as "
+            "if the newest message came first, and nothing in the file shows the order of all messages"
+        )
+        known.doubt(problem, "pass --sort file if the order is right, or --sort reversed")
 
 
 # columns --------------------------------------------------------------------------------------------------------------
@@ -229,9 +289,16 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
             matching = [column for column in matching if not holds_turns(table, column)]
         if matching:
             named[field] = matching[0]
+    if "turns" not in named and not {"role", "text"} <= named.keys():
+        lists = [name for name in columns if any(is_turn_list(row.get(name)) for _, row in table.rows[:5])]
+        if len(lists) == 1:
+            named["turns"] = lists[0]
     for field, column in reading.columns.items():
         if field not in COLUMN_NAMES:
             raise UserError("--columns", f"the field {field} is unknown", f"use {', '.join(COLUMN_NAMES)}")
+        if not column:
+            named.pop(field, None)
+            continue
         if missing := [name for name in column.split(SEVERAL) if name not in columns]:
             present = ", ".join(columns)
             raise UserError("--columns", f"{path} has no column {missing[0]}, only {present}", "correct the name")
@@ -249,10 +316,28 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
     named.pop("turns", None)
     if named.get("conversation") in ID_OF_RECORD and "conversation" not in fields:
         del named["conversation"]  # the id of a message, not of its conversation
+    if "role" in named and "role" not in fields and (better := column_of_roles(table, named["role"])):
+        named["role"] = better
     if missing := [field for field in ("conversation", "role", "text") if field not in named]:
         problem = f"found no column for {', '.join(missing)} among {', '.join(columns) or 'none'}"
-        raise UserError(str(path), problem, f"pass --columns {shlex.join(proposed_columns(table, named, missing))}")
+        found = proposed_columns(table, named, missing)
+        flags = f"pass --columns {shlex.join(f'{field}={column}' for field, column in found.items())}" if found else ""
+        if unknown := [field for field in missing if field not in found and "turns" not in found]:
+            flags += f"{'; ' if flags else ''}add a column that names the {' and the '.join(unknown)} of each row"
+        raise UserError(str(path), problem, flags)
     return named
+
+
+def column_of_roles(table: UserTable, named: str) -> str | None:
+    """Return the column whose words are roles, if those of the column with a role's name are none; else None."""
+
+    def share(column: str) -> float:
+        words = [word for _, row in table.rows[:200] if (word := cell(row, column))]
+        return sum(word.casefold() in ROLE_WORDS or bool(proposed_role(word)) for word in words) / max(len(words), 1)
+
+    if share(named) > 0:
+        return None
+    return next((column for column in table.columns if share(column) >= 0.8), None)
 
 
 def doubt_of_columns(table: UserTable, named: Mapping[str, str], known: Understanding) -> None:
@@ -285,30 +370,39 @@ def fits(column: str, field: str) -> bool:
     return name in COLUMN_NAMES[field] and not (field == "conversation" and name in ID_OF_RECORD)
 
 
-def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequence[str]) -> list[str]:
-    """Return words for --columns: what the content of the columns suggests, or COLUMN where nothing does."""
+def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequence[str]) -> dict[str, str]:
+    """Return the columns of fields for --columns that the content of the columns suggests."""
     if dialogues := [name for name in table.columns if any(holds_dialogue(row.get(name)) for _, row in table.rows[:5])]:
-        return [f"turns={dialogues[0]}"]
+        return {"turns": dialogues[0]}
+    rows = [row for _, row in table.rows[:200]]
     free = [name for name in table.columns if name not in named.values()]
-    cells = {name: [text for _, row in table.rows[:200] if (text := cell(row, name))] for name in free}
+    cells = {name: [text for row in rows if (text := cell(row, name))] for name in free}
     chosen = dict[str, str]()
 
     def choose(field: str, fitting: Iterable[str]) -> None:
         if field not in named and (name := next((name for name in fitting if name not in chosen.values()), None)):
             chosen[field] = name
 
-    def share_of_roles(name: str) -> float:
-        return sum(word.casefold() in ROLE_WORDS or bool(proposed_role(word)) for word in cells[name]) / len(
-            cells[name]
-        )
+    def is_role(word: str) -> bool:
+        return word.casefold() in ROLE_WORDS or bool(proposed_role(word))
 
     filled = [name for name in free if cells[name]]
-    choose("role", (name for name in filled if share_of_roles(name) >= 0.5))
+    varied = [name for name in filled if len(set(cells[name])) > 1 or len(rows) == 1]
+    choose("role", (name for name in filled if 2 * sum(map(is_role, cells[name])) >= len(cells[name])))
     if "turn" not in named:
         choose("time", (name for name in filled if is_time_column(cells[name])))
-    choose("text", sorted(filled, key=lambda name: -sum(map(len, cells[name]))))
-    choose("conversation", (name for name in filled if len(set(cells[name])) < len(cells[name])))
-    return [f"{field}={chosen.get(field, 'COLUMN')}" for field in dict.fromkeys([*missing, *chosen])]
+    choose("text", sorted(varied, key=lambda name: -sum(map(len, cells[name]))))
+    role = named.get("role") or chosen.get("role")
+
+    def names_conversations(name: str) -> bool:
+        """Return True if most of a column's values stand in rows of more than one role."""
+        roles: dict[str, set[str]] = defaultdict(set)
+        for row in rows:
+            roles[cell(row, name)].add(cell(row, role))
+        return 2 * sum(len(words) > 1 for words in roles.values()) > len(roles)
+
+    choose("conversation", (name for name in filled if role and names_conversations(name)))
+    return {field: chosen[field] for field in dict.fromkeys([*missing, *chosen]) if field in chosen}
 
 
 def holds_turns(table: UserTable, column: str) -> bool:
@@ -364,6 +458,7 @@ def conversations_of_messages(table: UserTable, named: dict[str, str], known: Un
     for place, row in table.rows:
         if name := cell(row, named["conversation"]):
             rows[name].append((place, row))
+    check_threads(rows, table, named, known)
     rows = without_doubles(rows, named, known)
     if not {"turn", "time"} & named.keys() and known.reading.sort != "file":
         doubt_of_unnamed_order(rows, table, named, known)
@@ -373,6 +468,44 @@ def conversations_of_messages(table: UserTable, named: dict[str, str], known: Un
         for name, members in order.items()
         if (conversation := conversation_of(name, members, named, known)).messages
     ]
+
+
+def check_threads(
+    rows: dict[str, list[Placed]], table: UserTable, named: Mapping[str, str], known: Understanding
+) -> None:
+    """Add a doubt for messages of one id, or which answer the same message as another, within a conversation."""
+    free = [name for name in table.columns if name not in {*named.values(), *known.reading.tags, *known.reading.names}]
+    for column in free:
+        if MESSAGE_ID.search(column):
+            repeated = sum(
+                len({repr(row) for row in group}) - 1
+                for members in rows.values()
+                for group in rows_by_value(members, column).values()
+            )
+            if 0 < repeated < len(table.rows) / 2:
+                problem = f"{repeated:,} rows have the {column} of another row of their conversation, as its versions"
+                known.doubt(problem, f"keep one row for each {column}")
+        elif PARENT.search(column):
+            parents = {value for _, row in table.rows if (value := cell(row, column))}
+            is_id = any(
+                parents <= {cell(row, name) for _, row in table.rows} for name in table.columns if name != column
+            )
+            siblings = sum(
+                len(group) - 1 for members in rows.values() for group in rows_by_value(members, column).values()
+            )
+            if parents and is_id and siblings:
+                problem = f"{siblings:,} messages answer the same message as another (column {column})"
+                fix = "give each thread a conversation of its own, and keep one version of each message"
+                known.doubt(problem, fix)
+
+
+def rows_by_value(members: Sequence[Placed], column: str) -> dict[str, list[Row]]:
+    """Return the rows by the value of a column, without those where it is empty."""
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for _, row in members:
+        if value := cell(row, column):
+            groups[value].append(row)
+    return groups
 
 
 def without_doubles(
@@ -456,6 +589,9 @@ def ordered_rows(
     """Return the rows of each conversation in the order of their messages, by turn numbers or times."""
     sort = known.reading.sort
     field = sort or ("turn" if "turn" in named else "time" if "time" in named else None)
+    if field == "reversed":
+        known.notes.append("order: the opposite of the file's")
+        return {name: members[::-1] for name, members in rows.items()}
     if field is None or field == "file":
         known.notes += ["order: as in the file, unchecked"] if field else []
         return rows
@@ -477,6 +613,7 @@ def ordered_rows(
     falling = [name for name, way in ways.items() if way < 0]
     mixed = [name for name, way in ways.items() if way == 0]
     several = sum(len({value for value, _ in members}) > 1 for members in valued.values())
+    known.is_ordered = all(len({value for value, _ in members}) == len(members) for members in valued.values())
     if falling and not mixed and len(falling) == several:
         known.notes.append(f"order: the newest message comes first (by {column}), so each is read from its end")
         return {name: members[::-1] for name, members in rows.items()}
@@ -625,9 +762,14 @@ def message_of(
     text, own_tags = turn.text.strip(), dict(tags) if role == TUTOR else {}
     if role == TUTOR and known.reading.moves and (move := MOVE.match(text)):
         text, own_tags = text[move.end() :].strip(), {**own_tags, "move": move[1].casefold()}
-    if ENTITY.search(text):
+    if ENTITY.search(text) and (decoded := html.unescape(text)) != text:
         known.counts["texts with HTML entities such as &amp;, which were decoded"] += 1
-        text = html.unescape(text)
+        text = decoded
+    known.counts["texts with HTML tags such as <p>, kept as they are"] += TAG.search(text) is not None
+    if role == TUTOR:
+        answer, thought = split_thinking(text)
+        known.counts["tutor's turns with reasoning in marks such as <think>, which was left out"] += bool(thought)
+        text = answer.strip() if thought else text
     if not text:
         if known.reading.skip_empty:
             known.counts["turns without a text, left out"] += 1
@@ -649,6 +791,12 @@ def conversations_of_rows(table: UserTable, named: dict[str, str], known: Unders
     if sides is not None:
         return conversations_of_exchanges(table, named, sides, known)
     conversations = [of_row(place, row, named, known) for place, row in table.rows]
+    conversations = without_shorter(
+        [conversation for conversation in conversations if conversation.messages or not known.reading.skip_empty], known
+    )
+    if places := known.versions:
+        problem = f"{len(places):,} conversations have several versions of a message (first: {places[0]})"
+        known.doubt(problem, "export one version of each", "the last version of each message")
     if places := known.out_of_order:
         problem = f"{len(places):,} conversations are not in the order of their messages' times (first: {places[0]})"
         known.doubt(problem, "sort their messages, or pass --sort file to keep their order")
@@ -660,6 +808,25 @@ def conversations_of_rows(table: UserTable, named: dict[str, str], known: Unders
         known.doubt(problem, "give each conversation an id of its own", "each row is a conversation of its own")
         conversations = with_distinct_ids(conversations)
     return conversations
+
+
+def without_shorter(conversations: Sequence[Conversation], known: Understanding) -> list[Conversation]:
+    """Return the conversations without those whose turns a longer one of the same id repeats, as logs of calls do."""
+    by_id: dict[str, list[Conversation]] = defaultdict(list)
+    for conversation in conversations:
+        by_id[conversation.id].append(conversation)
+    kept = []
+    for conversation in conversations:
+        turns = [(message.role, message.text) for message in conversation.messages]
+        longer = (
+            [(message.role, message.text) for message in other.messages[: len(turns)]]
+            for other in by_id[conversation.id]
+            if len(other.messages) > len(turns)
+        )
+        is_repeated = any(begin == turns for begin in longer)
+        known.counts["rows whose turns a longer row of the same conversation repeats, left out"] += is_repeated
+        kept += [] if is_repeated else [conversation]
+    return kept
 
 
 def exchange_roles(table: UserTable, columns: Sequence[str]) -> dict[str, str] | None:
@@ -713,8 +880,11 @@ def of_row(place: str, row: Row, named: Mapping[str, str], known: Understanding)
             elif role == SYSTEM:
                 known.counts["messages of the system or of tools, left out"] += 1
     if not messages and not known.unknown_words:
-        fix = "remove the row, or name the column with --columns turns=..."
-        known.faults.add(place, "the conversation has no turns", fix)
+        if known.reading.skip_empty:
+            known.counts["conversations without turns, left out"] += 1
+        else:
+            fix = "pass --skip-empty to leave it out, or name the column with --columns turns=..."
+            known.faults.add(place, "the conversation has no turns", fix)
     return assembled(name, with_speakers(messages, known), [(place, row)], named, known)
 
 
@@ -724,6 +894,13 @@ def ordered_turns(place: str, content: Any, column: str, known: Understanding) -
     for turn in turns:
         known.counts["parts of messages that are no text, left out"] += turn.parts_left_out
         known.counts["lines within a turn that begin with another word and a colon, kept in the turn"] += turn.colons
+    if any(turn.inner for turn in turns):
+        fix = "write each turn on a line of its own"
+        known.faults.add(place, "a turn has another speaker, such as `Tutor:`, within its line", fix)
+    chosen = last_versions(turns)
+    if len(chosen) < len(turns):
+        known.versions.append(place)
+        turns = chosen if known.reading.takes_proposals else turns
     times = [turn.time for turn in turns]
     if known.reading.sort == "file" or not all(times):
         return turns
@@ -775,7 +952,7 @@ def with_speakers(messages: Sequence[Message], known: Understanding) -> list[Mes
     ]
 
 
-def merged_messages(conversation: Conversation, known: Understanding) -> Conversation:
+def merged_messages(conversation: Conversation, named: Mapping[str, str], known: Understanding) -> Conversation:
     """Return a conversation in which consecutive messages of one role are joined, separated by a blank line.
 
     Two tutors in one turn are a fault, since the turn could not be attributed.
@@ -790,6 +967,8 @@ def merged_messages(conversation: Conversation, known: Understanding) -> Convers
             if message.role == TUTOR and first.tutor != message.tutor:
                 problem = f"conversation {conversation.id}: one turn has two tutors, {first.tutor} and {message.tutor}"
                 fix = "give all messages of a turn the same tutor, or add the student's turn"
+                if "tutor" not in known.reading.columns:
+                    fix += f"; pass --columns tutor= if column {named.get('tutor')} does not name the tutor"
                 known.faults.add(message.place, problem, fix)
             first = first._replace(text=f"{first.text}\n\n{message.text}", tags={**message.tags, **first.tags})
         merged.append(first)

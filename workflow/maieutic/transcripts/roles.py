@@ -11,13 +11,20 @@ from maieutic.core.user_tables import Doubt
 
 TUTOR, STUDENT, SYSTEM = "tutor", "student", "system"
 # Role of each word in a role column, in lower case. Messages of the role SYSTEM are left out.
-ROLE_WORDS = {
-    **dict.fromkeys(
-        ("tutor", "teacher", "assistant", "ai", "bot", "chatbot", "model", "gpt", "coach", "instructor"), TUTOR
+WORDS = {
+    TUTOR: (
+        "tutor teacher assistant ai bot chatbot model gpt coach instructor agent mentor professor outbound lehrer "
+        "lehrerin lehrkraft tutorin profesor profesora docente maestro maestra professeur enseignant enseignante "
+        "insegnante leraar"
     ),
-    **dict.fromkeys(("student", "user", "human", "learner", "pupil", "child"), STUDENT),
-    **dict.fromkeys(("system", "developer", "tool"), SYSTEM),
+    STUDENT: (
+        "student user human learner pupil child customer visitor inbound sch\u00fcler sch\u00fclerin studentin "
+        "estudiante alumno alumna aluno aluna \u00e9l\u00e8ve \u00e9tudiant \u00e9tudiante studente studentessa "
+        "leerling"
+    ),
+    SYSTEM: "system developer tool",
 }
+ROLE_WORDS = {word: role for role, words in WORDS.items() for word in words.split()}
 TOOL_WORDS = frozenset({"function", "tool_call", "tool_result", "function_call", "tool_calls", "observation", "event"})
 SHORTEST_WITHIN = 5  # length from which a known word is also found within a longer word, as in "mathtutor"
 MOST_LISTED_WORDS = 12
@@ -33,7 +40,7 @@ def proposed_role(word: str) -> str | None:
     folded = word.casefold()
     if folded in TOOL_WORDS:
         return SYSTEM
-    parts = [part for part in re.split(r"[^a-z]+", folded) if part]
+    parts = [part for part in re.split(r"[\W\d_]+", folded) if part]
     roles = {ROLE_WORDS[part] for part in parts if part in ROLE_WORDS}
     if not roles:
         roles = {role for known, role in ROLE_WORDS.items() if len(known) >= SHORTEST_WITHIN and known in folded}

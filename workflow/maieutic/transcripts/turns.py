@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maieutic.core.json_text import json_value
@@ -13,14 +14,21 @@ ROLE_KEYS = ("role", "speaker", "author", "sender", "from", "user", "type")
 TEXT_KEYS = ("text", "content", "message", "value", "utterance", "body", "parts", "data")
 TURN_SEPARATOR = "|EOM|"  # separates turns in MathDial's conversations
 LONGEST_SPEAKER = 40
+ID_KEYS = ("uuid", "id", "message_id")
 TIME_KEYS = ("created_at", "timestamp", "time", "create_time", "sent_at", "date")
+PARENT = re.compile(r"parent|reply_?to", re.IGNORECASE)  # in the name of a field that names the message before
+PARTS = frozenset({"text", "input_text", "output_text", "thinking", "reasoning", "image", "image_url", "input_image"})
+TIME_OF_LINE = re.compile(r"^\s*[\[(]?\d{1,2}:\d{2}(?::\d{2})?(?:\s?[AaPp][Mm])?[\])]?[\s-]*")  # before a speaker
 OTHER_SPEAKER = re.compile(r"\s*[^\W\d_][\w.' -]{0,20}:\s")  # a line that may be another speaker's
+INNER_SPEAKER = re.compile(r"(?<=\s)([^\W\d_][\w-]{1,30}):\s")
 PRODUCTS_BY_KEYS = {  # exports whose objects are no list of messages, by keys that only they have
     "an export of ChatGPT, whose conversations are trees of versions": {"mapping"},
     "an export of Intercom": {"conversation_parts"},
     "an export of Langfuse": {"sessionId", "input", "output"},
     "an export of Discord": {"guild", "channel"},
     "an export of Slack": {"client_msg_id"},
+    "an export of Zendesk": {"requester_id", "comments"},
+    "an export of Microsoft Teams": {"replyToId", "chatId"},
 }
 
 
@@ -28,7 +36,8 @@ class WrittenTurn(NamedTuple):
     """One turn as written.
 
     word: the speaker's word; text: words of the turn; time: of the message, "" without one; parts_left_out: number of
-    parts that are no text, such as pictures; colons: number of lines within it that look like another speaker's.
+    parts that are no text, such as pictures; colons: number of lines within it that look like another speaker's; inner:
+    number of known speakers within its lines; id, parent: names of the message and of the one before, "" without.
     """
 
     word: str
@@ -36,6 +45,9 @@ class WrittenTurn(NamedTuple):
     time: str = ""
     parts_left_out: int = 0
     colons: int = 0
+    inner: int = 0
+    id: str = ""
+    parent: str = ""
 
 
 def named_export(record: Mapping[str, Any]) -> str | None:
@@ -60,7 +72,7 @@ def part_text(part: Mapping[str, Any]) -> str | None:
     if part.get("type", "text") not in ("text", "input_text", "output_text") or part.get("thought"):
         return None
     text = part.get("text")
-    return text if isinstance(text, str) else None
+    return text_of(text) if isinstance(text, str | dict) else None
 
 
 def parts_left_out(content: Any) -> int:
@@ -79,9 +91,9 @@ def is_turn_list(value: Any) -> bool:
     """Return True for a list of objects, or of texts that begin with a speaker."""
     if not isinstance(value, list) or not value:
         return False
-    return all(isinstance(entry, dict) for entry in value) or all(
-        isinstance(entry, str) and ":" in entry[:LONGEST_SPEAKER] for entry in value
-    )
+    if all(isinstance(entry, dict) for entry in value):
+        return not all(entry.get("type") in PARTS for entry in value)  # parts of one message
+    return all(isinstance(entry, str) and ":" in entry[:LONGEST_SPEAKER] for entry in value)
 
 
 def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[WrittenTurn]:
@@ -94,11 +106,28 @@ def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Writ
         return []
     if word is not None and text is not None:
         time = next((str(turn[keys[name]]) for name in TIME_KEYS if name in keys), "")
-        return [
-            WrittenTurn(word, text, time, max(parts_left_out(turn[keys[name]]) for name in TEXT_KEYS if name in keys))
-        ]
+        left_out = max(parts_left_out(turn[keys[name]]) for name in TEXT_KEYS if name in keys)
+        own = next((str(turn[keys[name]]) for name in ID_KEYS if name in keys), "")
+        parent = next((str(turn[key]) for name, key in keys.items() if PARENT.search(name) and turn[key]), "")
+        return [WrittenTurn(word, text, time, left_out, id=own, parent=parent)]
     faults.add(place, f"turn {number} has no role or no text", "write each turn as an object with role and text")
     return []
+
+
+def last_versions(turns: Sequence[WrittenTurn]) -> list[WrittenTurn]:
+    """Return the turns on the way from the first to the last one, if some turns are versions of another.
+
+    Versions follow the same message. Without any, the turns are returned unchanged.
+    """
+    by_id = {turn.id: turn for turn in turns if turn.id}
+    after = Counter(turn.parent for turn in turns if turn.parent in by_id)
+    if not after or max(after.values()) < 2:
+        return list(turns)
+    path, turn = [turns[-1]], turns[-1]
+    while (before := by_id.get(turn.parent)) is not None and before not in path:
+        path.append(before)
+        turn = before
+    return path[::-1]
 
 
 def has_tool_parts(turn: Any) -> bool:
@@ -121,7 +150,7 @@ def turns_in(place: str, content: Any, roles: Mapping[str, str], faults: Faults)
     In lines, only a known role begins a turn, so that a colon within a text does not. Turns that are separated by
     TURN_SEPARATOR may begin with a student's name.
     """
-    if isinstance(content, str) and content.lstrip().startswith("["):
+    if isinstance(content, str) and content.lstrip().startswith("[") and not TIME_OF_LINE.match(content):
         try:
             content = json_value(content)
         except ValueError as error:
@@ -137,10 +166,11 @@ def turns_in(place: str, content: Any, roles: Mapping[str, str], faults: Faults)
     if TURN_SEPARATOR in text:
         return list(separated_turns(place, text, roles, faults))
     turns: list[WrittenTurn] = []
-    for line in text.split("\n"):
+    for line in (TIME_OF_LINE.sub("", line) for line in text.split("\n")):
         speaker, colon, words = line.partition(":")
         if colon and speaker.strip().casefold() in roles:
-            turns.append(WrittenTurn(speaker.strip(), words))
+            inner = sum(match[1].casefold() in roles for match in INNER_SPEAKER.finditer(words))
+            turns.append(WrittenTurn(speaker.strip(), words, inner=inner))
         elif turns:
             colons = turns[-1].colons + (OTHER_SPEAKER.match(line) is not None)
             turns[-1] = turns[-1]._replace(text=f"{turns[-1].text}\n{line}", colons=colons)
