@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from maieutic.config.cards import read_card
 from maieutic.core.errors import UserError
+from maieutic.core.files import sha256_of
+from maieutic.datasets.word_problems import word_problem_items
 from maieutic.launch.preflight import idle_judge_lines
-from maieutic.preparation.own_readings import checks_of_readings, preview_of_own_files
+from maieutic.preparation.own_readings import check_own_words, checks_of_readings, preview_of_own_files, read_recorded
 from maieutic.run_plan import plan_of
 from run_configs import HOSTED, NOBODY
 from shipped import shipped
@@ -69,3 +74,79 @@ def test_a_judge_that_grades_no_task_is_named(tmp_path: Path, tasks: list[str], 
     labels = tmp_path / "ours.csv"
     labels.write_text(GOOD, encoding="utf-8")
     assert list(idle_judge_lines(plan_with(labels, tasks=tasks))) == lines
+
+
+def plan_of_problems(path: Path) -> Any:
+    """Return the plan of a run on the user's file of word problems."""
+    config = shipped()
+    card = read_card(Path("resources/benchmarks/mathtutorbench/problem_solving.yaml")).card
+    published = {"path": str(path), "sha256": sha256_of(path), "records": len(path.read_text().splitlines())}
+    config["edition"] = "published"
+    config["datasets"][card.dataset] = {
+        "title": "T",
+        "licence": "ours",
+        "format": "jsonl",
+        "fields": ["question", "answer"],
+        "published": published,
+    }
+    config["models"] |= {"far": HOSTED}
+    config["run"] |= {
+        **NOBODY,
+        "tutors": ["far"],
+        "tasks": ["mathtutorbench/problem_solving"],
+        "labels": [],
+        "preferences": [],
+    }
+    return plan_of(config)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"answer": "#### 1200"}, None), ({"answer": "#### 7", "Body": "A long story."}, "columns that are not used: Body"),
+    ],
+)  # fmt: skip
+def test_problems_are_read_with_the_columns_that_nobody_uses(
+    tmp_path: Path, record: dict[str, str], message: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ours.jsonl"
+    path.write_text(json.dumps({"question": "How many?", **record}) + "\n", encoding="utf-8")
+    for _, read in checks_of_readings(plan_of_problems(path)):
+        read()
+    output = capsys.readouterr()
+    assert message in output.err + output.out if message else "not used" not in output.err + output.out
+
+
+@pytest.mark.parametrize("text", ["3.5 lakh", "12 thousand", "5 million"])
+def test_an_answer_that_would_be_wrong_in_its_own_words_is_refused(tmp_path: Path, text: str) -> None:
+    card = read_card(Path("resources/benchmarks/mathtutorbench/problem_solving.yaml")).card
+    [item] = word_problem_items([{"question": "How many?", "answer": text}], card.task)
+    with pytest.raises(UserError, match=f"1 answers would be wrong in their own words, such as '{text}'"):
+        check_own_words(tmp_path / "p.csv", card, [{"answer": text}], [item])
+    [good] = word_problem_items([{"question": "How many?", "answer": "$1,200"}], card.task)
+    check_own_words(tmp_path / "p.csv", card, [{"answer": "$1,200"}], [good])
+
+
+RECORDED: dict[str, tuple[str, str]] = {
+    "gold beside predictions": ("id,question,prediction,answer\n1,x,7,8\n", "name the column of the model's own replies `reply`"),
+    "two tutors": ("id,reply,tutor\n1,x,a\n2,y,b\n", "column tutor names 2 tutors: a, b"),
+    "failed cells": ("id,reply\n1,#NAME?\n2,NaN\n3,y\n", "2 replies are values of programs without a text, such as #NAME"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RECORDED)
+def test_recorded_replies_in_doubt_are_refused(tmp_path: Path, case: str) -> None:
+    content, message = RECORDED[case]
+    path = tmp_path / "replies.csv"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=re.escape(message)):
+        read_recorded(path, tmp_path)
+
+
+def test_a_resolver_who_differs_from_the_only_annotator_is_a_doubt(tmp_path: Path) -> None:
+    labels = tmp_path / "ours.csv"
+    head, first = GOOD.splitlines()
+    labels.write_text(f"{head},resolves\n{first},\n{first.replace('Yes,7', 'No,8')},yes\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"1 labels of a resolver differ from those of a single annotator \(first: 1\)"):
+        for _, read in checks_of_readings(plan_with(labels)):
+            read()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from maieutic.core.decimals import decimal_sign, plain_number
+from maieutic.core.decimals import decimal_sign, plain_number, usual_notation
 from maieutic.core.encodings import decode_file
 from maieutic.core.errors import UserError
 from maieutic.core.user_tables import FileSettings, read_user_table
@@ -490,12 +490,13 @@ def test_a_column_that_is_not_used_may_show_another_order(tmp_path: Path, case: 
 
 def test_columns_are_proposed_by_their_content(tmp_path: Path) -> None:
     rows = "A,02/03/2025 10:02,Tutor,Subtract 3 from both sides of it.\nA,02/03/2025 10:01,Student,2x=8\n"
+    rows += "B,02/03/2025 11:02,Tutor,Why is that so?\nB,02/03/2025 11:01,Student,x=4\n"
     path = written(tmp_path / "chats.csv", f"Fall,Sent,Wer,Was\n{rows}")
     line = refusal_of(path)
     flags = ["conversation=Fall", "role=Wer", "text=Was", "time=Sent"]
     assert all(flag in line for flag in flags) and "Fix: pass --columns " in line
     columns = dict(flag.split("=") for flag in flags)
-    assert turns_of(path, Reading(columns)) == {"A": ["student: 2x=8", "tutor: Subtract 3 from both sides of it."]}
+    assert turns_of(path, Reading(columns))["A"] == ["student: 2x=8", "tutor: Subtract 3 from both sides of it."]
     whole = written(tmp_path / "whole.csv", 'id,protocol\n7,"Student: x\nTutor: y"\n')
     assert "Fix: pass --columns turns=protocol" in refusal_of(whole)
 
@@ -541,6 +542,32 @@ TWICE: dict[str, tuple[str, list[str]]] = {
         "session_id,thread_id,role,text\na,1,student,4\na,1,tutor,Why?\na,2,student,5\na,2,tutor,Why?\n",
         ["columns session_id and thread_id may both be the conversation", "--yes takes: column session_id"],
     ),
+    "versions of a message": (
+        "conversation,message_id,role,text\na,1,student,4\na,2,tutor,Wh\na,2,tutor,Why?\na,3,student,5\na,4,tutor,How?\n",
+        ["1 rows have the message_id of another row of their conversation, as its versions. Fix: keep one row"],
+    ),
+    "threads": (
+        "conversation,n,reply_to,role,text\na,1,,student,4\na,2,1,tutor,Why?\na,3,1,student,5\na,4,3,tutor,How?\n",
+        ["1 messages answer the same message as another (column reply_to)"],
+    ),
+    "a tree of versions": (
+        json.dumps([{"id": "c", "messages": [
+            {"id": "1", "parent": None, "role": "user", "text": "x"}, {"id": "2", "parent": "1", "role": "assistant", "text": "y"},
+            {"id": "3", "parent": "1", "role": "assistant", "text": "z"},
+        ]}]),
+        ["1 conversations have several versions of a message", "--yes takes: the last version of each message"],
+    ),
+    "an order that nothing shows": (
+        "conversation,role,text,day\na,tutor,Why?,2026-05-01\na,student,4,2026-05-01\n",
+        ["1 of 1 conversations begin with the tutor and end with the student", "pass --sort file if the order is right, or --sort reversed"],
+    ),
+    "two speakers in a line": (
+        'id,turns\na,"Student: 2+2? Tutor: Count on from 2. Student: 4"\n', ["a turn has another speaker, such as `Tutor:`, within its line"],
+    ),
+    "a number that is no tutor": (
+        "conversation,role,text,version\na,student,4,1\na,tutor,Why?,1\na,tutor,How?,2\n",
+        ["pass --columns tutor= if column version does not name the tutor"],
+    ),
     "messages in a cell out of order": (
         json.dumps(
             [
@@ -572,11 +599,78 @@ NOTED: dict[str, tuple[str, str]] = {
     "two problems": ("conversation,role,text,problem\na,student,4,2+2\na,tutor,Why?,2+3\n", "conversations with more than one problem, of which the first is used: 1"),
     "an exchange with one side": ("conversation,user_message,bot_response\na,4,Why?\na,,How?\n", "exchanges without the student's message: 1"),
     "short rows": ("conversation,role,text,note\na,student,4\na,tutor,Why?,x\n", ":2): their last cells are empty"),
+    "states of messages": (
+        "conversation,role,text,deleted\n" + "a,student,4,no\na,tutor,Why?,no\n" * 3 + "a,student,5,yes\na,tutor,So?,no\n", "",
+    ),
+    "thoughts": (
+        "conversation,role,text\na,student,4\na,tutor,<think>wrong</think>Why?\n",
+        "tutor's turns with reasoning in marks such as <think>, which was left out: 1",
+    ),
+    "growing logs": (
+        json.dumps([{"session": "a", "messages": OPENAI}, {"session": "a", "messages": [*OPENAI, *OPENAI]}]),
+        "rows whose turns a longer row of the same conversation repeats, left out: 1",
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", NOTED)
 def test_what_is_left_out_is_noted(tmp_path: Path, case: str) -> None:
     content, note = NOTED[case]
-    notes = read_transcripts(written(tmp_path / "chats.csv", content), Reading()).notes
+    content_read = read_transcripts(written(tmp_path / "chats.csv", content), Reading())
+    notes = content_read.notes
+    if case == "states of messages":
+        assert content_read.unused == "deleted (no: 7, yes: 1)"
+        return
     assert any(line.endswith(note) for line in notes) if note else not any("thread_id" in line for line in notes)
+
+
+def test_versions_and_orders_are_settled_by_the_printed_flags(tmp_path: Path) -> None:
+    tree = written(tmp_path / "tree.json", TWICE["a tree of versions"][0])
+    assert turns_of(tree, Reading(takes_proposals=True)) == {"c": ["student: x", "tutor: z"]}
+    chat = written(tmp_path / "chat.csv", TWICE["an order that nothing shows"][0])
+    assert turns_of(chat, Reading(sort="reversed")) == {"a": ["student: 4", "tutor: Why?"]}
+    assert turns_of(chat, Reading(sort="file")) == {"a": ["tutor: Why?", "student: 4"]}
+    numbered = written(tmp_path / "numbered.csv", TWICE["a number that is no tutor"][0])
+    assert turns_of(numbered, Reading({"tutor": ""})) == {"a": ["student: 4", "tutor: Why?\n\nHow?"]}
+
+
+# numbers and solutions ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("1.2E+03", "1200"), ("3\u00d710^8 m/s", "300000000 m/s"), ("-1.6\u00b710\u207b\u00b9", "-0.16"), ("2\u00bd", "2 1/2"),
+        ("\u215b", "1/8"), ("+5", "5"), ("CHF 1\u2019334.50", "1\u2019334.50"), ("45,- EUR", "45"), ("7 pens", "7 pens"), ("ABC 5", "ABC 5"),
+        ("1e400", "1e400"), ("2 x 3", "2 x 3"), ("", ""),
+    ],
+)  # fmt: skip
+def test_numbers_in_the_notation_of_programs(text: str, plain: str) -> None:
+    assert usual_notation(text) == plain
+
+
+SOLUTIONS: dict[str, tuple[str, str]] = {
+    "GSM8K": ("2*3=<<2*3=6>>6 pens\n#### 72", "72"),
+    "MATH": ("so $\\boxed{\\frac{3}{4}}$.", "3/4"),
+}
+
+
+@pytest.mark.parametrize("case", SOLUTIONS)
+def test_solutions_with_a_marked_answer_need_a_flag(tmp_path: Path, case: str) -> None:
+    solution, answer = SOLUTIONS[case]
+    path = written(tmp_path / "p.jsonl", json.dumps({"question": "x", "answer": solution}) + "\n")
+    with pytest.raises(UserError, match=r"1 cells of column answer are solutions .*Fix: pass --final"):
+        table(path)
+    table(path, final=True, out=tmp_path / "out.jsonl")
+    assert json.loads((tmp_path / "out.jsonl").read_text()) == {"question": "x", "answer": answer, "solution": solution}
+
+
+def test_places_of_options_and_percentages_are_doubts(tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", json.dumps({"question": "x", "choices": ["5", "4"], "answer": 1}) + "\n")
+    with pytest.raises(UserError, match="the answers in column answer may be places in the lists of column choices"):
+        table(path)
+    shown = write_xlsx(tmp_path / "p.xlsx", {"A": [["id", "question", "answer"], [1, "x", 0.25]]}, percent=True)
+    with pytest.raises(UserError, match=r"1 cells are shown as percentages, and 25 % is stored as 0\.25"):
+        table(shown)
+    table(shown, percent="stored", out=tmp_path / "out.jsonl")
+    assert json.loads((tmp_path / "out.jsonl").read_text())["answer"] == "0.25"

@@ -181,7 +181,7 @@ def unused_columns(columns: Iterable[str], rows: Iterable[Row]) -> str:
                 counter[text] += 1
     return ", ".join(
         f"{column} ({', '.join(f'{text}: {number}' for text, number in counter.most_common())})"
-        if 1 < len(counter) <= MOST_STATES and max(map(len, counter)) <= LONGEST_STATE
+        if 1 < len(counter) <= min(MOST_STATES, counter.total() / 3) and max(map(len, counter)) <= LONGEST_STATE
         else column
         for column, counter in values.items()
     )

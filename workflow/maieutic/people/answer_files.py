@@ -8,14 +8,16 @@ from __future__ import annotations
 import csv
 import math
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, unquote_cell, write_csv
-from maieutic.core.tables import read_table
+from maieutic.core.tables import match_known_word, read_table
 from maieutic.datasets.sources import parse_source_json
 from maieutic.people.labels import COLUMNS, OPTIONAL_COLUMNS
 from maieutic.people.sample import Key
@@ -52,18 +54,23 @@ class AnswerFile(NamedTuple):
 
 
 def read_files(
-    paths: Sequence[Path], key: Key, resolver: str | None, most_mb: float, fast: bool = False
+    paths: Sequence[Path],
+    key: Key,
+    resolver: str | None,
+    most_mb: float,
+    fast: bool = False,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> list[AnswerFile]:
     """Read annotators' files. Raises UserError that names every fault.
 
     resolver: person who decides where annotators differ. most_mb: maximum size of a file in megabytes. fast: accept
-    labels that took less than MIN_SECONDS each.
+    labels that took less than MIN_SECONDS each. names: name of the annotator for each other word in the files.
     """
     faults: list[UserError] = []
     reads: list[AnswerFile] = []
     for path in paths:
         try:
-            reads += read_file(path, key, resolver, most_mb, fast)
+            reads += read_file(path, key, resolver, most_mb, fast, names)
         except UserError as error:
             faults += error.all
     by_name: dict[str, list[str]] = defaultdict(list)
@@ -78,27 +85,32 @@ def read_files(
     return reads
 
 
-def read_file(path: Path, key: Key, resolver: str | None, most_mb: float, fast: bool = False) -> list[AnswerFile]:
-    """Read one file: a saved page, a sheet, or a Label Studio export, which can have answers of several annotators."""
+def read_file(
+    path: Path, key: Key, resolver: str | None, most_mb: float, fast: bool, names: Mapping[str, str]
+) -> list[AnswerFile]:
+    """Read one file: a saved page, a sheet, or a Label Studio export, which can have answers of several annotators.
+
+    Arguments: as in `read_files`.
+    """
     fix = "pass a file saved by a page, a sheet-NAME.csv, or a JSON export of Label Studio"
     try:
         if path.stat().st_size > most_mb * MB:
             problem = f"the file is larger than limits.labels_mb ({most_mb:g} MB)"
             raise UserError(str(path), problem, "check that the file belongs to this sample")
         if path.suffix == ".csv":
-            return [read_answer_sheet(path, key, resolver)]
+            return [read_answer_sheet(path, key, resolver, names)]
         content = parse_source_json(path.read_text(encoding="utf-8"), DEPTH)
     except (OSError, ValueError, csv.Error) as error:
         raise UserError(str(path), f"cannot be read: {' '.join(str(error).split())[:200]}", fix) from None
     if isinstance(content, dict) and content.get("format") == FORMAT:
-        return [read_saved_page(path, content, key, resolver, fast)]
+        return [read_saved_page(path, content, key, resolver, fast, names)]
     if isinstance(content, list):
-        return read_label_studio(path, content, key, resolver)
+        return read_label_studio(path, content, key, resolver, names)
     raise UserError(str(path), "the file was not saved by a labelling page", fix)
 
 
 def read_saved_page(
-    path: Path, content: Mapping[str, Any], key: Key, resolver: str | None, fast: bool = False
+    path: Path, content: Mapping[str, Any], key: Key, resolver: str | None, fast: bool, names: Mapping[str, str]
 ) -> AnswerFile:
     """Return the answers in a saved page. Raises UserError if the file is invalid or of another sample or guideline."""
     if content.get("sample") != key.sample:
@@ -107,7 +119,7 @@ def read_saved_page(
     if content.get("version") != key.version:
         problem = f"expected guideline version {key.version}, found {content.get('version')!r}"
         raise UserError(str(path), problem, "draw another sample: labels by two guidelines cannot be combined")
-    annotator = str(content.get("annotator"))
+    annotator = names.get(str(content.get("annotator")), str(content.get("annotator")))
     units = annotator_units(str(path), annotator, key, resolver)
     by_unit = content.get("answers")
     if not isinstance(by_unit, dict):
@@ -136,9 +148,10 @@ def read_saved_page(
     return check_answers(answers, annotator, units, key, faults)
 
 
-def read_answer_sheet(path: Path, key: Key, resolver: str | None) -> AnswerFile:
+def read_answer_sheet(path: Path, key: Key, resolver: str | None, names: Mapping[str, str]) -> AnswerFile:
     """Return the answers in a filled-in sheet, sheet-ANNOTATOR.csv. An empty answer is an open question."""
-    annotator = COPY_SUFFIX.sub("", path.stem.removeprefix("sheet-"))
+    written = COPY_SUFFIX.sub("", path.stem.removeprefix("sheet-"))
+    annotator = names.get(written, written)
     units = annotator_units(str(path), annotator, key, resolver)
     answers: list[AnnotatorAnswer] = []
     faults: list[UserError] = []
@@ -152,7 +165,9 @@ def read_answer_sheet(path: Path, key: Key, resolver: str | None) -> AnswerFile:
     return check_answers(answers, annotator, units, key, faults)
 
 
-def read_label_studio(path: Path, tasks: Sequence[Any], key: Key, resolver: str | None) -> list[AnswerFile]:
+def read_label_studio(
+    path: Path, tasks: Sequence[Any], key: Key, resolver: str | None, names: Mapping[str, str]
+) -> list[AnswerFile]:
     """Return each annotator's answers in a Label Studio export, from its `completed_by` and `lead_time`."""
     by_annotator: dict[str, list[AnnotatorAnswer]] = defaultdict(list)
     faults: list[UserError] = []
@@ -183,7 +198,7 @@ def read_label_studio(path: Path, tasks: Sequence[Any], key: Key, resolver: str 
         raise UserError.of(faults)
     reads = []
     for name, answers in by_annotator.items():
-        local = name.split("@")[0]
+        local = names.get(name, name.split("@")[0])
         known = name if name in key.assigned or name == resolver else local
         units = annotator_units(str(path), known, key, resolver)
         named = [answer._replace(annotator=known) for answer in answers]
@@ -201,7 +216,8 @@ def annotator_units(place: str, annotator: str, key: Key, resolver: str | None) 
     raise UserError(
         place,
         f"{annotator} is not an annotator of this sample ({known})",
-        f"pass --resolver {annotator}, or leave the file out",
+        f"pass --annotators {shlex.quote(annotator)}=NAME with one of these names, --resolver {shlex.quote(annotator)} "
+        "for the person who decides, or leave the file out",
     )
 
 
@@ -212,6 +228,10 @@ def check_answers(
 
     units: units that were assigned to the annotator. faults: faults already found in the file, which are reported too.
     """
+    answers = [
+        answer._replace(value=match_known_word(answer.value, key.criteria.get(answer.criterion, [])) or answer.value)
+        for answer in answers
+    ]
     assigned = set(units)
     seen: dict[tuple[str, str], str] = {}
     for answer in answers:

@@ -37,6 +37,7 @@ def read_labels(
     files: list[Path],
     out: Path,
     resolver: str | None = None,
+    annotators: list[str] | None = None,
     partial: bool = False,
     fast: bool = False,
 ) -> None:
@@ -47,6 +48,7 @@ def read_labels(
     sample: folder that `maieutic label` wrote. files: files saved from labelling pages, filled-in sheets, or an export
     of Label Studio.
     resolver: person who decides where annotators differ; a page with the units to decide is written for this person.
+    annotators: names of the annotators for other words in the files, as WORD=NAME, such as numbers in Label Studio.
     partial: accept files with open questions, and leave those questions out.
     fast: accept labels that were given faster than the unit can be read.
     Raises UserError that names every fault of every file; in that case, nothing is written.
@@ -62,7 +64,8 @@ def read_labels(
         check_annotator_name("--resolver", resolver)
     if out.is_dir():
         raise UserError(str(out), "expected a file, found a folder", "pass a file for the labels, such as people.csv")
-    reads = read_files(files, key, resolver, DEFAULT_LIMITS.labels_mb, fast)
+    names = named_annotators(annotators or [], key)
+    reads = read_files(files, key, resolver, DEFAULT_LIMITS.labels_mb, fast, names)
     check_complete(reads, key, resolver, partial)
     answers = [answer for read in reads for answer in read.answers]
     if not answers:
@@ -93,6 +96,18 @@ def read_labels(
     )
     if open_ and not resolver:
         say("pass --resolver NAME to write a page for a person who decides the questions without agreement")
+
+
+def named_annotators(words: Sequence[str], key: Key) -> dict[str, str]:
+    """Return the annotators of a sample by other words, written as WORD=NAME. Raises UserError for another name."""
+    names = dict[str, str]()
+    for entry in words:
+        word, _, name = entry.rpartition("=")
+        if not word or name not in key.annotators:
+            known = ", ".join(key.annotators)
+            raise UserError("--annotators", f"expected WORD=NAME with an annotator, found {entry}", f"use {known}")
+        names[word] = name
+    return names
 
 
 def preview_of_answers(reads: Sequence[AnswerFile], key: Key, resolver: str | None) -> Iterator[str]:

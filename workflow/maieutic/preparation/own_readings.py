@@ -35,6 +35,7 @@ MOST_MB = 20.0  # larger files are read by their jobs alone
 PREVIEWED = ("items.jsonl", "replies.jsonl", "labels.jsonl", "pairs.jsonl")  # what is made of a file of the user's
 UNUSED = "unused.txt"  # file of a reading's folder with the columns that no reader looks at
 LONGEST_ANSWER = 40  # characters of an answer that is no solution
+SCALE = re.compile(r"\d\s*(?:lakhs?|crores?|lacs?|tsd|mio|mrd|mn|bn|mln|mld|hundred|dozen)\b", re.IGNORECASE)
 TUTOR_COLUMNS = ("tutor", "model", "model_name", "model_id", "system")
 # Cells with the value of a failed formula or of a program, instead of a reply
 NO_TEXT = re.compile(
@@ -157,6 +158,8 @@ def is_accepted(grader: Grader, item: Item, text: str) -> bool:
     """Return True if a grader accepts a reply that states the answer with these words, or cannot be tested so."""
     if grader.read is None:
         return True
+    if SCALE.search(text):  # abbreviations that no reader multiplies
+        return False
     replies = (text, f"The answer is {text}.")
     return any(reading.correct for reply in replies for reading in grader.read(item, reply, "robust"))
 

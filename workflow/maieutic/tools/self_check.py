@@ -159,7 +159,8 @@ def check(folder: Path, /, *, configfile: list[Path] | None = None) -> None:
         say(line)
     check_graders(configfile=configfile)
     floors = list(dict.fromkeys(tutor for loaded in plan.cards.values() for tutor in loaded.card.baselines.floor))
-    run_to_page({"name": None, "tutors": floors, **NO_GRADERS}, configfile, PAGES / name)
+    places = [str(Path(place).absolute()) for place in raw["extensions"]]  # a relative path is not found from elsewhere
+    run_to_page({"name": None, "tutors": floors, **NO_GRADERS}, places, configfile, PAGES / name)
     page = PAGES / name / Path(paths.PAGE).name
     log.info("%s: %s are valid; tasks run by trivial tutors: %d; page: %s", name, counts, len(tasks), page)
 
@@ -181,8 +182,8 @@ def checks_of(folder: Path) -> Iterator[Callable[[], object]]:
         yield from (partial(read_rubric, path.stem) for path in sorted(rubrics.glob("*.yaml")))
 
 
-def run_to_page(run: dict[str, object], configfile: list[Path], out: Path) -> None:
-    """Run the workflow with these keys of `run` on top of the run files, and copy its report to `out`.
+def run_to_page(run: dict[str, object], extensions: list[str], configfile: list[Path], out: Path) -> None:
+    """Run the workflow with these keys of `run` and extensions on top of the run files; copy its report to `out`.
 
     The run has results of its own, in a temporary folder with links to everything else in the working folder. Raises
     UserError if Snakemake fails.
@@ -192,7 +193,7 @@ def run_to_page(run: dict[str, object], configfile: list[Path], out: Path) -> No
             if path.name not in (paths.ROOT, ".snakemake"):
                 Path(place, path.name).symlink_to(path.absolute())
         overlay = Path(place, "check.yaml")
-        overlay.write_text(yaml.safe_dump({"run": run}), encoding="utf-8")
+        overlay.write_text(yaml.safe_dump({"run": run, "extensions": extensions}), encoding="utf-8")
         files = [*(path.absolute() for path in configfile), overlay]
         line = [sys.executable, "-m", "snakemake", "--cores", "1", "--configfile", *map(str, files)]
         ended = subprocess.run(line, cwd=place).returncode

@@ -287,6 +287,12 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
             matching = [column for column in matching if holds_turns(table, column)]
         elif field in ("conversation", "role", "text"):
             matching = [column for column in matching if not holds_turns(table, column)]
+        if field == "conversation":
+            matching = [
+                column
+                for column in matching
+                if not any(isinstance(row.get(column), dict | list) for _, row in table.rows)
+            ]
         if matching:
             named[field] = matching[0]
     if "turns" not in named and not {"role", "text"} <= named.keys():
@@ -399,7 +405,7 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
         roles: dict[str, set[str]] = defaultdict(set)
         for row in rows:
             roles[cell(row, name)].add(cell(row, role))
-        return 2 * sum(len(words) > 1 for words in roles.values()) > len(roles)
+        return len(roles) > 1 and 2 * sum(len(words) > 1 for words in roles.values()) > len(roles)
 
     choose("conversation", (name for name in filled if role and names_conversations(name)))
     return {field: chosen[field] for field in dict.fromkeys([*missing, *chosen]) if field in chosen}
@@ -422,8 +428,8 @@ def is_time_column(texts: Sequence[str]) -> bool:
 def holds_dialogue(value: Any) -> bool:
     """Return True for a text that is a JSON list of turns, or begins with the word of a role and a colon."""
     text = value if isinstance(value, str) else ""
-    word, colon, _ = text.partition(":")
-    starts = bool(colon) and word.strip().casefold() in ROLE_WORDS
+    word, colon, rest = text.partition(":")
+    starts = bool(colon) and word.strip().casefold() in ROLE_WORDS and not rest[:1].isalpha()
     return text.lstrip().startswith(("[{", '["')) or TURN_SEPARATOR in text or starts
 
 
@@ -879,7 +885,7 @@ def of_row(place: str, row: Row, named: Mapping[str, str], known: Understanding)
                 messages += message_of(where, turn, role, row, named, known, tags)
             elif role == SYSTEM:
                 known.counts["messages of the system or of tools, left out"] += 1
-    if not messages and not known.unknown_words:
+    if not messages and not known.unknown_words and not known.faults.listed:
         if known.reading.skip_empty:
             known.counts["conversations without turns, left out"] += 1
         else:

@@ -28,7 +28,7 @@ PRODUCTS_BY_KEYS = {  # exports whose objects are no list of messages, by keys t
     "an export of Discord": {"guild", "channel"},
     "an export of Slack": {"client_msg_id"},
     "an export of Zendesk": {"requester_id", "comments"},
-    "an export of Microsoft Teams": {"replyToId", "chatId"},
+    "an export of Microsoft Graph, such as of Teams": {"@odata.context"},
 }
 
 
