@@ -161,10 +161,10 @@ def test_a_sample_is_drawn_of_each_tutor_with_its_probability(
     assert [path.name for path in tmp_path.iterdir()] == ["sample"], "no unfinished folder remains"
     output = capsys.readouterr().out.splitlines()
     out = tmp_path / "sample"
-    first, *shown = output[:-2]
+    first, *preview = output[:-2]
     assert first == f"12 replies from {len(strata)} strata, 2 annotator(s) each: {out}/page-NAME.html"
-    assert [line for line in shown if line.startswith("record")] == ["record 1:", "record 2:"]
-    assert not any(line.startswith("  tutor:") for line in shown), "the preview is as blind as the pages"
+    assert [line for line in preview if line.startswith("record")] == ["record 1:", "record 2:"]
+    assert not any(line.startswith("  tutor:") for line in preview), "the preview is as blind as the pages"
     assert output[-2:] == [
         f"{out}/key.json names the tutors: do not send it to the annotators",
         f"next: maieutic read-labels --sample {out} --files labels-*.json --out people.csv",

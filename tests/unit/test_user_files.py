@@ -669,8 +669,8 @@ def test_places_of_options_and_percentages_are_doubts(tmp_path: Path) -> None:
     path = written(tmp_path / "p.jsonl", json.dumps({"question": "x", "choices": ["5", "4"], "answer": 1}) + "\n")
     with pytest.raises(UserError, match="the answers in column answer may be places in the lists of column choices"):
         table(path)
-    shown = write_xlsx(tmp_path / "p.xlsx", {"A": [["id", "question", "answer"], [1, "x", 0.25]]}, percent=True)
+    workbook = write_xlsx(tmp_path / "p.xlsx", {"A": [["id", "question", "answer"], [1, "x", 0.25]]}, percent=True)
     with pytest.raises(UserError, match=r"1 cells are shown as percentages, and 25 % is stored as 0\.25"):
-        table(shown)
-    table(shown, percent="stored", out=tmp_path / "out.jsonl")
+        table(workbook)
+    table(workbook, percent="stored", out=tmp_path / "out.jsonl")
     assert json.loads((tmp_path / "out.jsonl").read_text())["answer"] == "0.25"

@@ -129,13 +129,13 @@ def read_user_table(path: Path, settings: FileSettings = AS_FOUND) -> UserTable:
         return parquet_table(path)
     if is_workbook(data):
         table = workbook_table(read_sheets(data, name), name, settings)
-        shown = shown_otherwise(data)
+        differing = shown_otherwise(data)
         notes = []
-        if shown.percentages:
-            notes.append(f"cells shown as percentages, read as fractions (25 % as 0.25): {shown.percentages:,}")
-        if shown.hidden:
-            notes.append(f"hidden rows, which are read like others: {shown.hidden:,}")
-        return table._replace(notes=[*table.notes, *notes], percentages=shown.percentages)
+        if differing.percentages:
+            notes.append(f"cells shown as percentages, read as fractions (25 % as 0.25): {differing.percentages:,}")
+        if differing.hidden:
+            notes.append(f"hidden rows, which are read like others: {differing.hidden:,}")
+        return table._replace(notes=[*table.notes, *notes], percentages=differing.percentages)
     decoded = decode_file(data, name, settings.encoding, settings.encoding_fix)
     text, notes = decoded.text, []
     if decoded.is_guessed:

@@ -103,7 +103,7 @@ def check_archive(data: bytes, name: str) -> None:
 
 
 class ShownOtherwise(NamedTuple):
-    """What a workbook shows otherwise than its cells are read.
+    """Cells and rows that a workbook shows otherwise than they are read.
 
     percentages: number of cells shown as percentages, which are stored as fractions, None if the format does not tell;
     hidden: number of hidden rows.

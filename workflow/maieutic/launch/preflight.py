@@ -65,9 +65,9 @@ def idle_judge_lines(plan: Plan) -> Iterator[str]:
     rubrics = list(dict.fromkeys(name for card in cards for name in card.rubrics))
     for judge in plan.judges_of_replies:
         if not any(judge in plan.judges_of_card(card) for card in cards):
-            own = ", ".join(plan.judge_entry(judge).rubrics)
-            wanted = f"the tasks use {', '.join(rubrics)}" if rubrics else "no task is graded by a judge"
-            yield f"models.{judge}.rubrics: this judge grades no task of the run: it has {own}, and {wanted}"
+            graded_by = f"the tasks use {', '.join(rubrics)}" if rubrics else "no task is graded by a judge"
+            names = ", ".join(plan.judge_entry(judge).rubrics)
+            yield f"models.{judge}.rubrics: this judge grades no task of the run: it has {names}, and {graded_by}"
 
 
 def unready_endpoints(config: Config, models: Iterable[str]) -> list[UserError]:

@@ -326,16 +326,18 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
         named["role"] = better
     if missing := [field for field in ("conversation", "role", "text") if field not in named]:
         problem = f"found no column for {', '.join(missing)} among {', '.join(columns) or 'none'}"
-        found = proposed_columns(table, named, missing)
-        flags = f"pass --columns {shlex.join(f'{field}={column}' for field, column in found.items())}" if found else ""
-        if unknown := [field for field in missing if field not in found and "turns" not in found]:
+        chosen = proposed_columns(table, named, missing)
+        flags = (
+            f"pass --columns {shlex.join(f'{field}={column}' for field, column in chosen.items())}" if chosen else ""
+        )
+        if unknown := [field for field in missing if field not in chosen and "turns" not in chosen]:
             flags += f"{'; ' if flags else ''}add a column that names the {' and the '.join(unknown)} of each row"
         raise UserError(str(path), problem, flags)
     return named
 
 
 def column_of_roles(table: UserTable, named: str) -> str | None:
-    """Return the column whose words are roles, if those of the column with a role's name are none; else None."""
+    """Return another column whose words are roles, if no word of the column that is named so is one; else None."""
 
     def share(column: str) -> float:
         words = [word for _, row in table.rows[:200] if (word := cell(row, column))]
@@ -357,9 +359,9 @@ def doubt_of_columns(table: UserTable, named: Mapping[str, str], known: Understa
         for rival in rivals if fits(used, field) else []:
             pairs = [(cell(row, used), cell(row, rival)) for _, row in table.rows]
             if field == "conversation":
-                is_other = len({*pairs}) > min(len({one for one, _ in pairs}), len({other for _, other in pairs}))
+                is_other = len({*pairs}) > min(len({value for value, _ in pairs}), len({other for _, other in pairs}))
             else:
-                is_other = 2 * sum(bool(other) and one != other for one, other in pairs) > len(pairs)
+                is_other = 2 * sum(bool(other) and value != other for value, other in pairs) > len(pairs)
             if not is_other:
                 continue
             chosen = f"--columns {field}={shlex.quote(rival)}"

@@ -107,9 +107,9 @@ def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Writ
     if word is not None and text is not None:
         time = next((str(turn[keys[name]]) for name in TIME_KEYS if name in keys), "")
         left_out = max(parts_left_out(turn[keys[name]]) for name in TEXT_KEYS if name in keys)
-        own = next((str(turn[keys[name]]) for name in ID_KEYS if name in keys), "")
+        name_of_turn = next((str(turn[keys[name]]) for name in ID_KEYS if name in keys), "")
         parent = next((str(turn[key]) for name, key in keys.items() if PARENT.search(name) and turn[key]), "")
-        return [WrittenTurn(word, text, time, left_out, id=own, parent=parent)]
+        return [WrittenTurn(word, text, time, left_out, id=name_of_turn, parent=parent)]
     faults.add(place, f"turn {number} has no role or no text", "write each turn as an object with role and text")
     return []
 
