@@ -326,11 +326,13 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
         named["role"] = better
     if missing := [field for field in ("conversation", "role", "text") if field not in named]:
         problem = f"found no column for {', '.join(missing)} among {', '.join(columns) or 'none'}"
-        chosen = proposed_columns(table, named, missing)
+        proposals = proposed_columns(table, named, missing)
         flags = (
-            f"pass --columns {shlex.join(f'{field}={column}' for field, column in chosen.items())}" if chosen else ""
+            f"pass --columns {shlex.join(f'{field}={column}' for field, column in proposals.items())}"
+            if proposals
+            else ""
         )
-        if unknown := [field for field in missing if field not in chosen and "turns" not in chosen]:
+        if unknown := [field for field in missing if field not in proposals and "turns" not in proposals]:
             flags += f"{'; ' if flags else ''}add a column that names the {' and the '.join(unknown)} of each row"
         raise UserError(str(path), problem, flags)
     return named
@@ -353,8 +355,9 @@ def doubt_of_columns(table: UserTable, named: Mapping[str, str], known: Understa
 
     Ids are in doubt only if they group the rows otherwise.
     """
-    for field in named.keys() - known.reading.columns.keys() - {"role", "turns"}:
-        used = named[field]
+    for field, used in named.items():
+        if field in known.reading.columns or field in ("role", "turns"):
+            continue
         rivals = [column for column in table.columns if column not in named.values() and fits(column, field)]
         for rival in rivals if fits(used, field) else []:
             pairs = [(cell(row, used), cell(row, rival)) for _, row in table.rows]
