@@ -49,7 +49,7 @@ tour: env dev  ## make the pictures of docs/tour.md from the demo's results (nee
 
 mutants:  ## run the mutation tests (hours; not in CI)
 	@envs/setup driver mutants
-	.venv/mutants/bin/python tests/mutants/run.py
+	.venv/mutants/bin/mutmut run
 
 env:  ## install the environments from their locks (VARIANT=cpu or cuda, kept for later calls)
 	@envs/setup driver serve

@@ -308,36 +308,6 @@ def test_several_tutors_in_one_load_and_a_kill_between_batches(trained: Path, tm
     assert len(keys) == len(set(keys)) == 2 * len(items) - 1 and after[:6] == [line.strip() for line in lines[:6]]
 
 
-def test_the_bench_of_scoring_runs_in_small(trained: Path) -> None:
-    small = ["--tutors", "2", "--items", "4", "--budget", "512"]
-    line = [SERVE, "bench/reward_scoring.py", "--model", trained, *small]
-    done = subprocess.run([*map(str, line)], env=environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout.splitlines()[-1])
-    assert figures["ratio to one at a time"] > 0
-    assert figures["largest difference of a score"] < TOLERANCE
-
-
-def test_the_bench_for_a_gpu_measures_every_part_on_the_cpu(tmp_path: Path) -> None:
-    """The parts are those of the shipped figures of a GPU. Without a GPU, they run with models of a few layers."""
-    out = tmp_path / "gpu.json"
-    line = [SERVE, "bench/gpu.py", "--small", "--out", out]
-    done = subprocess.run([*map(str, line)], env=environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    results, shipped = json.loads(out.read_text()), json.loads(Path("bench/gpu.json").read_text())
-    assert results.keys() == shipped.keys() and len(results["parts"]) == len(shipped["parts"])
-    for title, figures in results["parts"].items():
-        assert "not measured" not in figures, f"{title}: {figures}"
-    unwritten = tmp_path / "unwritten.json"
-    line = [SERVE, "bench/gpu.py", "--out", unwritten]
-    done = subprocess.run(
-        [*map(str, line)], env={**environment(), "CUDA_VISIBLE_DEVICES": ""}, capture_output=True, text=True
-    )
-    assert done.returncode == 1 and "found no GPU, so nothing is measured" in done.stderr and not unwritten.exists()
-    scoring = next(iter(results["parts"].values()))
-    assert max(value for name, value in scoring.items() if name.startswith("largest difference")) < TOLERANCE
-
-
 def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferences: Path, tmp_path: Path) -> None:
     two = tmp_path / "two"
     shutil.copytree(trained, two, symlinks=True)

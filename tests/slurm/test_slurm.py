@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -217,13 +216,6 @@ def test_slurms_reason_for_a_rejected_job_is_among_the_last_lines(checkout: Path
     [line] = [line for line in process.stdout.splitlines() if line.startswith("failed: generate_replies")]
     assert "SLURM sbatch failed" in line and "Invalid feature specification" in line, line
     assert "no log was written" not in process.stdout
-
-
-def test_the_bench_of_slurm_runs_in_small() -> None:
-    line = [sys.executable, "bench/slurm_overhead.py", "--jobs", "2", "--interval", "3"]
-    process = subprocess.run(line, cwd=ROOT, env=environment(), capture_output=True, text=True)
-    assert process.returncode == 0, process.stdout + process.stderr
-    assert re.search(r"^\| 3 \| \d+ \| \d+ \| \d+ / \d+ \|$", process.stdout, re.MULTILINE)
 
 
 def test_recover_cancels_what_a_killed_snakemake_left_in_the_queue(checkout: Path) -> None:

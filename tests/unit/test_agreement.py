@@ -660,7 +660,7 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
 def scored(
     records: list[dict], rows: list[Any], folder: Path, *rule: str, release: str = "mrbench_v3"
 ) -> dict[str, Any]:
-    """Score a file of predictions for a release, and return the results. rows: records, or lines that are none."""
+    """Score a file of predictions for a release, and return the results. rows: records, or lines of a text."""
     loader, path = LABEL_LOADERS[registries()["labels"][release]["loader"]], folder / "mine.jsonl"
     write_labels(release, loader, [records], folder / "labels")
     path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), encoding="utf-8")

@@ -97,7 +97,7 @@ class Served(BatchServer):
         return drive(self.address, folder or self.folder, count, **more)
 
     def pending(self, count: int, folder: Path | None = None, more_of_line: str = "", **more: Any) -> UserError:
-        """Start the job, and return the error that says that batches are pending."""
+        """Start the job, and return the error about pending batches."""
         with pytest.raises(UserError, match=PENDING + more_of_line) as error:
             self.drive(count, folder, **more)
         return error.value

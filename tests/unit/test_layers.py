@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.plan.digest import command_functions
-from maieutic.plan.syntax import without_texts
 from run_configs import STAGES, rule_bodies
 
 PACKAGE = Path("workflow/maieutic")
@@ -66,30 +65,3 @@ def test_the_command_job_and_inputs_of_a_rule_are_in_one_folder(rule: str) -> No
     named = {alias: folder for folder, alias in aliases.items()} | {"inputs": "plan"}
     for alias in re.findall(r"plan\.select\(\s*(\w+)\.", body):
         assert all(height[named[alias]] >= height[folder] for folder in folders), alias
-
-
-def code_text(path: Path) -> str:
-    """Return the syntax of a module in lower case, without comments, docstrings and descriptions of fields."""
-    tree = without_texts(ast.parse(path.read_text(encoding="utf-8")))
-    return ast.dump(tree).casefold()
-
-
-FEATURE_WORDS = "(?<!ac)curat|tuning|tuned"  # "accurate" is a word of verdicts
-
-
-@pytest.mark.slow
-def test_a_feature_is_a_folder_with_its_keys_and_its_rules() -> None:
-    """Curation and fine-tuning: besides their own files, at most five other files name them."""
-    feature_files = {"config/curation.py", "../rules/curation.smk", "../rules/tuning.smk"}
-    modules = [path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] != "curation"]
-    # In KMP-Bench's folder "curated" is the paper's word for a set of problems.
-    modules = [path for path in modules if "kmpbench" not in path.parts]
-    others = {str(path.relative_to(PACKAGE)) for path in modules if re.search(FEATURE_WORDS, code_text(path))}
-    rules = [PACKAGE / "../Snakefile", *sorted(PACKAGE.parent.glob("rules/*.smk"))]
-    for path in rules:
-        code = re.sub(r"#.*|\"\"\".*?\"\"\"", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        if re.search(FEATURE_WORDS, code.casefold()):
-            others.add(os.path.relpath(path, PACKAGE))
-    assert others - feature_files == {
-        "features.py", "config/settings.py", "config/models.py", "config/datasets.py", "../Snakefile",
-    }  # fmt: skip

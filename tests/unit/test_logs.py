@@ -166,15 +166,6 @@ def test_the_last_line_is_logged_once_and_has_no_time_left(
     assert caplog.messages[1:] == ["nobody: 0/0", "one: 1/3"], "a single moment has no rate"
 
 
-def test_the_three_most_frequent_reasons_are_told() -> None:
-    meter = progress.Progress("tutor", 20)
-    reasons = "timeout refused cut-off refused cut-off refused timeout rare timeout timeout"
-    for reason in reasons.split():
-        meter.fail(reason)
-    assert meter.reasons() == "timeout: 4, refused: 3, cut-off: 2"
-    assert (meter.done, meter.failed, meter.tokens) == (10, 10, 0)
-
-
 def test_requests_that_were_not_sent_have_not_failed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

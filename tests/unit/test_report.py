@@ -280,8 +280,8 @@ def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -
     async def look() -> None:
         async with Browser(tmp_path, width=500) as browser:
             await browser.open(tmp_path / "index.html")
-            shown = "[...document.querySelectorAll('section[data-page]')].filter((s) => !s.hidden).map((s) => s.dataset.page)"
-            assert await browser.run(shown) == ["#/"]
+            visible = "[...document.querySelectorAll('section[data-page]')].filter((s) => !s.hidden).map((s) => s.dataset.page)"
+            assert await browser.run(visible) == ["#/"]
             for button in ("th[aria-sort] button", '.toggle button[data-scoring="paper_compat"]'):
                 await browser.run(f"document.querySelector('{button}').click()")
             boards = "[...document.querySelectorAll('table.board')].map((t) => [t.dataset.scoring, t.hidden])"
@@ -292,7 +292,7 @@ def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -
             await browser.page.locator("section:not([hidden]) input[type=search]").fill("onerror")
             status = "document.querySelector('section:not([hidden]) [role=status]').textContent"
             await browser.wait(f"{status} == '12 of 48 replies'")  # only the hostile tutor's replies
-            assert await browser.run(shown) == ["#/task/mathtutorbench/problem_solving"]
+            assert await browser.run(visible) == ["#/task/mathtutorbench/problem_solving"]
             await browser.click("section:not([hidden]) .item")
             item = await browser.wait("document.querySelector('section:not([hidden]) .reader').textContent")
             assert HOSTILE[:20] in item and "What was read" in item

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import os
@@ -26,8 +25,6 @@ from maieutic.run_plan import plan_of
 from maieutic.serving.batches import BATCH_VARIABLE, BatchSettings
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
-from rich.console import Console
-from rich.progress import Progress
 from run_configs import many_judges
 
 SERVED = {
@@ -163,22 +160,6 @@ def test_called_models_are_those_of_the_jobs_that_send_requests(plan: RulePlan) 
     assert hooks.called_models(plan, []) == []
 
 
-def test_images_are_those_of_planned_jobs(plan: RulePlan) -> None:
-    url = plan.config.containers.serve
-
-    def inside(url: str | None) -> Any:
-        planned = job()
-        planned.container_img, planned.container_img_url, planned.container_img_path = (
-            url and object(),
-            url,
-            url and f"/sif/{url}",
-        )
-        return planned
-
-    assert hooks.used_images(plan, [inside(url), inside(None), inside(url)]) == {"serve": (url, f"/sif/{url}")}
-    assert hooks.used_images(plan, [inside(None), inside("docker://another")]) == {}
-
-
 @pytest.mark.parametrize(("resources", "partition"), [
     ({}, None), ({"slurm_partition": "gpu"}, "gpu"), ({"slurm_partition": "gpu", "cluster": "b"}, None),
     ({"slurm_partition": "gpu", "clusters": "b"}, None), ({"slurm_partition": "gpu", "slurm_cluster": "b"}, None),
@@ -295,28 +276,6 @@ def test_a_page_with_other_settings_is_reported_before_it_is_overwritten(
     own_config.write_text("run: [", encoding="utf-8")
     with pytest.raises(UserError, match="delete the file: the next run writes it again"):
         hooks.start_run(plan, workflow_of([]))
-
-
-def test_progress_bars_show_the_time_left_of_a_stage() -> None:
-    clock = [0.0]
-    progress = Progress(console=Console(file=io.StringIO(), width=100), get_time=lambda: clock[0])
-    handlers = [SimpleNamespace(), SimpleNamespace(progress=progress)]
-    hooks.add_time_left(SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: handlers)))
-    column = progress.columns[-1]
-    column_count = len(progress.columns)
-
-    def time_left(total: int | None, completed: int, began: bool = True) -> str:
-        """Return the bar's text half a minute after a stage began."""
-        stage = progress.add_task("stage", total=total, start=began)
-        progress.update(stage, completed=completed)
-        clock[0] += 30
-        return str(column.render(progress.tasks[-1]))
-
-    assert (time_left(4, 1), time_left(4, 2)) == ("1:30 left", "0:30 left"), "one of four jobs in 30 s, then two"
-    assert column.render(progress.tasks[-1]).style == "dim"
-    assert time_left(None, 1) == time_left(4, 0) == time_left(4, 4) == time_left(4, 1, began=False) == ""
-    hooks.add_time_left(SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: [SimpleNamespace()])))
-    assert len(progress.columns) == column_count
 
 
 def test_the_reason_of_each_failed_job_is_kept() -> None:

@@ -20,10 +20,8 @@ from maieutic.core.stats import BootstrapSettings
 from maieutic.scores.score import write_scores
 from maieutic.simulation import section
 from maieutic.simulation.converse import (
-    MeasureClaims,
     SimulateConversations,
     agreement,
-    measure_claims,
     number_text,
     simulate_conversations,
     wrong_claim,
@@ -246,33 +244,6 @@ def test_an_empty_or_refused_turn_of_either_side_ends_one_conversation(
 ) -> None:
     [conversation], _ = simulated(tmp_path, tutor, student, turns=4)
     assert len(conversation.turns) == turns and str(conversation.ended).startswith(why)
-
-
-def test_the_student_is_asked_about_right_and_wrong_claims(tmp_path: Path) -> None:
-    write_records(tmp_path / f"{TASK}.jsonl", [problem(number) for number in range(8)])
-    handler = scripted(
-        lambda n, body: (
-            200,
-            chat({"content": "Yes." if "answer is 1" in body["messages"][-1]["content"] else "?"}),
-            {},
-        )
-    )
-    with serving(handler) as address:
-        job = MeasureClaims(
-            simulation="s", student_entry=hosted(address, "student"), benchmark="b", task=TASK, seed=1,
-            settings=Simulation(student="p", task="b/t", claims=5),
-        )  # fmt: skip
-        measure_claims(
-            job=job, items=tmp_path / f"{TASK}.jsonl", student_weights=[], journal=tmp_path / "claims.jsonl",
-            server_logs=tmp_path / "logs", out=tmp_path / "out.jsonl",
-        )  # fmt: skip
-    answers = read_records(tmp_path / "out.jsonl", ClaimAnswer)
-    assert [answer.kind for answer in answers] == ["right", "wrong"] * 5
-    assert {answer.claim for answer in answers if answer.kind == "right"} == {12.0}
-    assert not {answer.claim for answer in answers if answer.kind == "wrong"} & {12.0, 3.0, 4.0, 7.0}
-    assert [answer.agrees for answer in answers if answer.kind == "right"] == [True] * 5
-    assert all(answer.agrees is (True if str(answer.claim).startswith("1") else None) for answer in answers)
-    assert all("You play a student" in body["messages"][0]["content"] for _, _, body in handler.requests)
 
 
 def conversation(number: int, leak: int | None, resolved: int | None, turns: int = 3, **end: Any) -> Any:

@@ -112,28 +112,6 @@ def test_requests_of_a_larger_limit_are_counted_before_they_are_sent(
     assert len(judge_server[1].requests) == before
 
 
-def test_answers_on_file_need_no_key(
-    finished: Path, judge_server: tuple[str, Any], copied: Callable[[Path], Path]
-) -> None:
-    """With the journal of another run, all files are made again without an endpoint or a request."""
-    folder = copied(finished)
-    config = configure(folder, judge_server[0])
-    raw = json.loads(config.read_text(encoding="utf-8"))
-    raw["models"]["scripted"]["key_env"] = "A_KEY_THAT_NOBODY_HAS"
-    config.write_text(json.dumps(raw), encoding="utf-8")
-    before = len(judge_server[1].requests)
-    count_line = run(folder, config, "-n").stdout.strip().splitlines()[-1]
-    assert count_line == "new requests: none, all answers are on file"
-    done = run(folder, config)
-    assert done.returncode == 0 and "judge_replies" in done.stdout, done.stdout
-    assert len(judge_server[1].requests) == before and "requests sent: none" in done.stdout
-    more = configure(folder, judge_server[0], "more.yaml", judges=["strict", "second"])
-    raw["run"]["judges"] = ["strict", "second"]
-    more.write_text(json.dumps(raw), encoding="utf-8")
-    done = run(folder, more)
-    assert done.returncode != 0 and "A_KEY_THAT_NOBODY_HAS is not set" in done.stdout, "before any work"
-
-
 def test_verdicts_head_the_task_with_floor_and_ceiling(finished: Path) -> None:
     table = pd.read_csv(finished / "results/report/scores.csv")
     damr = table[(table.metric == "damr") & (table.scoring == "robust")].set_index("tutor")

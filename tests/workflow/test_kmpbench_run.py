@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 from grids import uneven
 from httpserver import serving
-from labelling_clicks import PEOPLE, labelled_by_clicks
 from obedient_judge import answering
 from running import maieutic, overlay, planned, run
+
+PEOPLE = "people.csv"
 
 TASKS = [f"kmpbench/{task}" for task in ("fqa", "ec", "gen_followup", "gen_similar", "dialogue")]
 STUDY = "study"
@@ -171,18 +172,3 @@ def test_people_label_the_error_types_of_lost_replies_only(
     assert page.count("Reference response") == 6
     refused = maieutic(finished, "label", *arguments, *rubric[:-1], str(tmp_path / "more"), "--n", "7")
     assert refused.returncode != 0 and "there are only 6" in refused.stderr
-
-
-def test_comparisons_are_clicked_on_a_page_and_shown_beside_the_judge(
-    finished: Path, judge_server: tuple[str, Any], copied: Callable[[Path], Path], tmp_path: Path
-) -> None:
-    """A person compares two responses by the criteria of the judge's own rubric in a real browser."""
-    folder = copied(finished)
-    args = ["--rubric", "kmp_dialogue_short", "--tasks", "dialogue", "--n", "3"]
-    rows, clicked = labelled_by_clicks(folder, tmp_path, *args)
-    assert len(clicked) == 3 and all("overall" in answers and len(answers) > 4 for answers in clicked)
-    assert len(rows) == sum(map(len, clicked)) and set(rows.task) == {"dialogue"} and set(rows.annotator) == {"ann"}
-    assert set(rows.criterion) >= {"overall"} and (rows.probability.astype(float) <= 1).all()
-    done = run(folder, configure(folder, judge_server[0], "people.yaml", human_labels=PEOPLE))
-    assert done.returncode == 0, done.stdout
-    assert PEOPLE in (folder / "results/report/config.yaml").read_text(encoding="utf-8")

@@ -23,7 +23,6 @@ from maieutic.core import paths
 from maieutic.curation import paths as curation_paths
 from maieutic.plan import inputs
 from maieutic.plan.digest import package_code
-from maieutic.simulation import paths as simulation_paths
 from run_configs import RULE
 from running import SNAKEMAKE, environment, overlay, planned, run
 from small import stub_of
@@ -105,28 +104,6 @@ def test_a_rule_file_writes_its_folder_and_reads_earlier_ones(name: str) -> None
     assert rule_text(name).startswith('"""'), "the docstring names the folders read and written"
 
 
-@pytest.mark.parametrize("name", [*ORDER, *SLICES])
-def test_a_rule_shows_its_paths(name: str) -> None:
-    """Outputs, logs and timings are literal paths. An input is a literal path or `plan.select(FUNCTION)`."""
-    for rule, body in RULE.findall((RULES / f"{name}.smk").read_text(encoding="utf-8")):
-        if rule in TARGETS:
-            continue
-        for section in ("output", "log", "benchmark"):
-            for value in values_of(sections(body, section)):
-                assert re.search(r'"results/', value), (rule, section, value)
-        for value in values_of(sections(body, "input")):
-            literal = re.fullmatch(r'f?"results/\S+"|\[\]|\[("results/[^"]+"(, )?)+\]', value)
-            assert literal or re.fullmatch(r"plan\.select\(\w+\.\w+(, step='\w+')?\)", value), (rule, value)
-
-
-def values_of(section: str) -> list[str]:
-    """Return the values of a section of a rule as code, whether they are named or not."""
-    call = ast.parse(f"call({section})", mode="eval").body
-    assert isinstance(call, ast.Call)
-    values = [ast.unparse(value) for value in [*call.args, *(keyword.value for keyword in call.keywords)]]
-    return [re.sub(r"'(results/[^']*)'", r'"\1"', value) for value in values]
-
-
 # Files outside all rules (those of servers, of the start of a run and of the partial report), and folders
 OUTSIDE_RULES = {
     "JOURNALS", "SERVER_RECORD", "RUN_CONFIG", "RUN_PROVENANCE", "RUN_LOCK", "RUN_SPENDING", "PARTIAL_REPORT",
@@ -148,24 +125,6 @@ def test_the_paths_that_code_names_are_those_of_rules() -> None:
     steps = [re.sub(r"\{\w+\}", "{}", path.replace("{step}", "make_components")) for path in patterns.values()]
     unknown = {name for name, path in zip(patterns, steps, strict=True) if path not in written}
     assert unknown == OUTSIDE_RULES
-
-
-def test_the_folders_that_the_documents_name_are_those_that_rules_write() -> None:
-    table = Path("docs/architecture.md").read_text(encoding="utf-8").partition("| folder |")[2].partition("\n\n")[0]
-    named = {
-        name
-        for row in table.split("\n")
-        for name in re.findall(r"`([a-z]+)[`/{]", row.partition("| ")[2].split(" |")[0])
-    }
-    known = folders(
-        "\n".join(
-            str(value)
-            for module in (paths, curation_paths, simulation_paths)
-            for value in vars(module).values()
-            if isinstance(value, paths.Pattern)
-        )
-    )
-    assert named == known | {"journal", "runs"} and len(named) > 10
 
 
 def test_commands_do_not_know_snakemake_and_heavy_libraries_load_late() -> None:
@@ -248,23 +207,6 @@ def test_modules_that_only_check_or_move_records_load_no_statistics(module: str)
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
     assert done.stdout == "[]\n", done.stdout + done.stderr
-
-
-def test_modules_that_the_serving_environment_runs_load_there() -> None:
-    """Packages that the lock of an environment lacks must not be found by accident on a developer's machine."""
-    serve = Path(".venv/serve/bin/python")
-    if not serve.exists():
-        from conftest import absent
-
-        absent("the serving environment", "run make env")
-    modules = [
-        "cli", "replies.generate", "judges.verdicts", "serving.client", "serving.server", "preparation.weights",
-        "core.journal", "config.cards", "core.records", "rewards.training", "rewards.criteria", "rewards.scoring",
-        "rewards.prefix_sharing", "rewards.checkpoints", "rewards.progress_callback",
-    ]  # fmt: skip
-    code = "\n".join([*(f"import maieutic.{module}" for module in modules), "maieutic.cli.application()"])
-    done = subprocess.run([serve, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,9 @@ import pytest
 from columns import spelt
 from grids import uneven
 from httpserver import chat, scripted, serving
-from labelling_clicks import PEOPLE, labelled_by_clicks
 from running import maieutic, overlay, planned, run
+
+PEOPLE = "people.csv"
 
 HEAD = "task,item,tutor,criterion,label,annotator\n"
 
@@ -258,16 +259,3 @@ def test_another_reading_of_weights_sends_no_requests(finished: Path, server: tu
         *("grade_verdicts", "score_replies", "compare_tutors", "break_down", "filter_by_difficulty"),
         *("save_config", "build_report", "check_report", "keep_run", "check_judges"),
     }
-
-
-def test_an_items_own_criteria_are_clicked_on_a_page_and_correct_the_judge(
-    finished: Path, server: tuple[str, Any], copied: Callable[[Path], Path], tmp_path: Path
-) -> None:
-    """A person judges each reply by the criteria of its own item in a real browser."""
-    folder = copied(finished)
-    rows, clicked = labelled_by_clicks(folder, tmp_path, "--tasks", "text", "--n", "4")
-    assert len(clicked) == 4 and all(name.startswith("c0") for answers in clicked for name in answers)
-    assert len(rows) == sum(map(len, clicked)) and set(rows.task) == {"text"}
-    done = run(folder, configure(folder, server[0], "people.yaml", human_labels=PEOPLE))
-    assert done.returncode == 0, done.stdout
-    assert PEOPLE in (folder / "results/report/config.yaml").read_text(encoding="utf-8")
