@@ -27,9 +27,10 @@ from maieutic.tools.transcripts import Evaluation, Limits, Output, Privacy, Sour
 from maieutic.transcripts import section
 from maieutic.transcripts.loaders import conversation_items, moment_items
 from maieutic.transcripts.moments import conversation_key, conversation_record, sample_moments
-from maieutic.transcripts.reading import Conversation, Reading, read_transcripts
+from maieutic.transcripts.reading import read_transcripts
 from maieutic.transcripts.redaction import Redactor
 from maieutic.transcripts.section import subsets_of
+from maieutic.transcripts.understanding import Conversation, Reading
 
 HEAD = ["conversation", "turn", "role", "text", "tutor", "subject"]
 ROWS = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 from maieutic.core.decimals import decimal_sign, plain_number, usual_notation
 from maieutic.core.encodings import decode_file
 from maieutic.core.errors import UserError
-from maieutic.core.user_tables import FileSettings, read_user_table
+from maieutic.core.user_tables import FileSettings, UserTable, read_user_table
 from maieutic.preparation.own_files import check_own_file
 from maieutic.tools.table import table
-from maieutic.transcripts.reading import Reading, Transcripts, read_transcripts
+from maieutic.transcripts.reading import Transcripts, check_texts, read_transcripts
 from maieutic.transcripts.times import read_times
+from maieutic.transcripts.understanding import Reading, Understanding
 from workbooks import write_ods, write_xlsx
 
 HEAD = ["conversation", "role", "text", "time"]
@@ -550,6 +552,16 @@ TWICE: dict[str, tuple[str, list[str]]] = {
         "conversation,n,reply_to,role,text\na,1,,student,4\na,2,1,tutor,Why?\na,3,1,student,5\na,4,3,tutor,How?\n",
         ["1 messages answer the same message as another (column reply_to)"],
     ),
+    "replies beside the messages": (
+        json.dumps([{"session": "a", "messages": OPENAI[:1], "response": "Why?"}, {"session": "b", "messages": OPENAI[:1], "response": {"choices": [{"message": {"content": "How?"}}]}}]),
+        ["2 conversations end with the student, and column response may have the tutor's reply", "--columns turns=messages+response"],
+    ),
+    "seconds out of order": (
+        "conversation,role,text,start\na,tutor,Why?,101.5\na,student,4,2.0\na,tutor,So?,9.8\n", ["column start is not used, and by its values the rows are not in the order"],
+    ),
+    "UTF-8 read as Latin-1": (
+        "conversation,role,text\na,student,Quel c\u00c3\u00b4t\u00c3\u00a9 ?\na,tutor,Why?\n", ["1 texts are UTF-8 that was read as Latin-1", "--yes takes: UTF-8, as 'Quel c\u00f4t\u00e9 ?'"],
+    ),
     "a tree of versions": (
         json.dumps([{"id": "c", "messages": [
             {"id": "1", "parent": None, "role": "user", "text": "x"}, {"id": "2", "parent": "1", "role": "assistant", "text": "y"},
@@ -598,6 +610,20 @@ NOTED: dict[str, tuple[str, str]] = {
     ),
     "two problems": ("conversation,role,text,problem\na,student,4,2+2\na,tutor,Why?,2+3\n", "conversations with more than one problem, of which the first is used: 1"),
     "an exchange with one side": ("conversation,user_message,bot_response\na,4,Why?\na,,How?\n", "exchanges without the student's message: 1"),
+    "two headers": (
+        "session_id,user_message,bot_response\nSession ID,User message,What did it answer?\na,4,Why?\n", "rows that repeat the header, left out: 1",
+    ),
+    "quotation marks in a dump": (
+        'conversation\trole\ttext\na\tstudent\t"13\na\ttutor\tWhy?\na\tstudent\tit is 13"\na\ttutor\tOkay.\n',
+        "quotation marks: read as signs of the texts, since each line has all cells without them",
+    ),
+    "messages as JSON": (
+        'session_id,message\na,"{""type"": ""human"", ""data"": {""content"": ""4""}}"\na,"{""type"": ""ai"", ""data"": {""content"": ""Why?""}}"\n',
+        "messages: the fields within message",
+    ),
+    "an asked again question": (
+        "conversation,user_message,bot_response\na,4,Why?\na,4,How?\n", "exchanges whose question repeats the one before: 1",
+    ),
     "short rows": ("conversation,role,text,note\na,student,4\na,tutor,Why?,x\n", ":2): their last cells are empty"),
     "states of messages": (
         "conversation,role,text,deleted\n" + "a,student,4,no\na,tutor,Why?,no\n" * 3 + "a,student,5,yes\na,tutor,So?,no\n", "",
@@ -632,6 +658,33 @@ def test_versions_and_orders_are_settled_by_the_printed_flags(tmp_path: Path) ->
     assert turns_of(chat, Reading(sort="file")) == {"a": ["tutor: Why?", "student: 4"]}
     numbered = written(tmp_path / "numbered.csv", TWICE["a number that is no tutor"][0])
     assert turns_of(numbered, Reading({"tutor": ""})) == {"a": ["student: 4", "tutor: Why?\n\nHow?"]}
+
+
+def test_shapes_of_databases_and_logs_are_read_as_their_messages(tmp_path: Path) -> None:
+    chat = {"a": ["student: 4", "tutor: Why?"]}
+    rows = [
+        {"Item": {"conversation": {"S": "a"}, "n": {"N": str(n)}, "role": {"S": role}, "body": {"S": text}}}
+        for n, role, text in ((1, "learner", "4"), (2, "tutor", "Why?"))
+    ]
+    assert turns_of(written(tmp_path / "dynamo.json", json.dumps(rows))) == chat
+    store = written(tmp_path / "store.csv", NOTED["messages as JSON"][0].replace("session_id", "conversation"))
+    assert turns_of(store) == chat
+    log = written(tmp_path / "log.json", TWICE["replies beside the messages"][0])
+    assert [len(turns) for turns in turns_of(log, Reading({"turns": "messages+response"})).values()] == [2, 2]
+    dump = written(tmp_path / "dump.tsv", NOTED["quotation marks in a dump"][0])
+    assert turns_of(dump)["a"] == ['student: "13', "tutor: Why?", 'student: it is 13"', "tutor: Okay."]
+    garbled = written(tmp_path / "garbled.csv", TWICE["UTF-8 read as Latin-1"][0])
+    assert turns_of(garbled, Reading(takes_proposals=True))["a"][0] == "student: Quel c\u00f4t\u00e9 ?"
+
+
+def test_texts_that_a_spreadsheet_changed_are_a_doubt(tmp_path: Path) -> None:
+    known = Understanding(tmp_path / "a.xlsx", Reading())
+    check_texts(
+        UserTable(["text"], [("", {"text": date(2025, 4, 3)}), ("", {"text": "Why?"})], "workbook", []),
+        {"text": "text"},
+        known,
+    )
+    assert [doubt.problem for doubt in known.doubts] == ["1 texts are dates, times or truth values, such as 2025-04-03"]
 
 
 # numbers and solutions ------------------------------------------------------------------------------------------------

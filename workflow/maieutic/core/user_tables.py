@@ -20,7 +20,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import MB
 from maieutic.core.json_text import count_json_values, json_value, object_of_unique_keys, storable
 from maieutic.core.parquet import open_parquet, parquet_batches
-from maieutic.core.tables import DELIMITERS, LONGEST_CELL, delimiter_of, parse_table
+from maieutic.core.tables import DELIMITERS, LONGEST_CELL, Table, delimiter_of, parse_table
 from maieutic.core.workbooks import Sheet, cell_text, is_rounded, is_workbook, read_sheets, shown_otherwise
 
 MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON document, which is read at once
@@ -181,7 +181,7 @@ def unused_columns(columns: Iterable[str], rows: Iterable[Row]) -> str:
                 counter[text] += 1
     return ", ".join(
         f"{column} ({', '.join(f'{text}: {number}' for text, number in counter.most_common())})"
-        if 1 < len(counter) <= min(MOST_STATES, counter.total() / 3) and max(map(len, counter)) <= LONGEST_STATE
+        if 1 < len(counter) <= min(MOST_STATES, counter.total() / 2) and max(map(len, counter)) <= LONGEST_STATE
         else column
         for column, counter in values.items()
     )
@@ -206,14 +206,60 @@ def csv_table(path: Path, text: str, encoding: str, notes: list[str]) -> UserTab
     check_title(path, text)
     check_unnamed(path, text)
     fix = "quote cells with line breaks, double each quotation mark in a cell, and write as many cells as columns"
+    plain = table_without_quoting(text)
     try:
         table = parse_table(text, str(path), fix)
     except UserError as short:
-        table = parse_table(text, str(path), fix, padded=True)
-        notes = [*notes, f"rows with fewer cells than columns (first: {short.place}): their last cells are empty"]
+        if plain is not None:
+            table = plain
+        else:
+            table = parse_table(text, str(path), fix, padded=True)
+            notes = [*notes, f"rows with fewer cells than columns (first: {short.place}): their last cells are empty"]
+    if plain is not None and len(plain.rows) != len(table.rows):
+        table = plain
+    if table is plain:
+        notes = [*notes, "quotation marks: read as signs of the texts, since each line has all cells without them"]
     check_distinct(table.columns, f"{path}:1")
     rows: list[tuple[str, Row]] = [(f"{path}:{number}", row) for number, row in table.rows]
-    return UserTable(table.columns, rows, f"CSV ({encoding})", notes)
+    return without_headers(UserTable(table.columns, rows, f"CSV ({encoding})", notes))
+
+
+def table_without_quoting(text: str) -> Table | None:
+    """Return the table of a text in which quotation marks have no meaning; None unless each line has all cells so."""
+    lines = [line.removesuffix("\r") for line in text.lstrip("\ufeff\r\n").split("\n")]
+    head, *others = [(number, line) for number, line in enumerate(lines, 1) if line.strip()] or [(1, "")]
+    delimiter = delimiter_of(head[1])
+    columns = [column.strip() for column in head[1].split(delimiter)]
+    if '"' not in text or '"' in head[1] or len(columns) < 2 or not all(columns):
+        return None
+    cells = [(number, line.split(delimiter)) for number, line in others]
+    if not cells or any(len(row) != len(columns) for _, row in cells):
+        return None
+    if all(cell.count('"') % 2 == 0 for _, row in cells for cell in row):
+        return None  # quoted cells within their lines, which both readings have
+    return Table(columns, [(number, dict(zip(columns, row, strict=True))) for number, row in cells])
+
+
+def without_headers(table: UserTable) -> UserTable:
+    """Return a table without rows that repeat its header, as in joined exports, and without a survey's further ones."""
+
+    def is_header(row: Row) -> bool:
+        cells = {name: text for name, value in row.items() if (text := cell_text(value).strip())}
+        same = sum(folded(name) == folded(text) for name, text in cells.items())
+        return len(cells) > 1 and (
+            2 * same >= max(len(cells), 3) or 2 * sum('"ImportId"' in text for text in cells.values()) >= len(cells)
+        )
+
+    rows = [(place, row) for place, row in table.rows if not is_header(row)]
+    if len(rows) == len(table.rows):
+        return table
+    notes = [*table.notes, f"rows that repeat the header, left out: {len(table.rows) - len(rows):,}"]
+    return table._replace(rows=rows, notes=notes)
+
+
+def folded(text: str) -> str:
+    """Return the letters and digits of a text in lower case."""
+    return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
 def check_title(path: Path, text: str) -> None:
@@ -282,7 +328,7 @@ def workbook_table(sheets: Sequence[Sheet], name: str, settings: FileSettings) -
         record = {column: cell for column, cell in zip(columns, cells, strict=False) if column}
         records.append((f"{place}, row {number}", record))
     notes = [f"sheet: {sheet.name}"] if len(sheets) > 1 else []
-    return UserTable([column for column in columns if column], records, "workbook", notes)
+    return without_headers(UserTable([column for column in columns if column], records, "workbook", notes))
 
 
 def check_exact(table: UserTable, columns: Iterable[str], name: str) -> None:
@@ -407,6 +453,8 @@ def records_of(document: Any, name: str) -> tuple[list[Any], list[str]]:
         records = [{"id": key, "messages": value} for key, value in document.items()]
         return records, ["records: the lists of the document's object, by id"]
     lists = [key for key, value in document.items() if is_list_of_objects(value)]
+    if len(turns := [key for key in lists if key in KEYS_OF_ONE]) == 1:
+        lists = turns
     if len(lists) > 1:
         listed = ", ".join(lists)
         raise UserError(
@@ -420,9 +468,10 @@ def records_of(document: Any, name: str) -> tuple[list[Any], list[str]]:
             return [document], ["records: the document is one record"]
         return document[key], [f"records: the list {key} of the document"]
     nested = [key for key, value in document.items() if isinstance(value, dict)]
-    if len(nested) == 1 and any(is_list_of_objects(value) for value in document[nested[0]].values()):
-        records, notes = records_of(document[nested[0]], name)
-        return records, [f"records: within {nested[0]}", *notes]
+    inner = [key for key in nested if any(is_list_of_objects(value) for value in document[key].values())]
+    if len(inner) == 1:
+        records, notes = records_of(document[inner[0]], name)
+        return records, [f"records: within {inner[0]}", *notes]
     if document and len(nested) == len(document):
         return [{"id": key, **value} for key, value in document.items()], ["records: the document's objects, by id"]
     is_columns = all(isinstance(value, list) for value in document.values())

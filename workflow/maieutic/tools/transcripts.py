@@ -58,9 +58,10 @@ from maieutic.transcripts.moments import (
     whole_id,
     with_moments,
 )
-from maieutic.transcripts.reading import Conversation, Reading, Transcripts, preview_lines, read_transcripts
+from maieutic.transcripts.reading import Transcripts, preview_lines, read_transcripts
 from maieutic.transcripts.redaction import PATTERNS, Redactor
 from maieutic.transcripts.roles import TUTOR
+from maieutic.transcripts.understanding import Conversation, Reading
 
 BASES = RESOURCES / "transcripts"  # cards, prompts and rubrics that the command copies into the data folder
 RECORDED = "recorded"  # name of the tutor whose replies are those of the transcripts

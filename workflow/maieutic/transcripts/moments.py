@@ -8,8 +8,8 @@ from typing import Any
 
 from maieutic.core.files import safe_name
 from maieutic.datasets.sampling import ranked_by_seed
-from maieutic.transcripts.reading import Conversation, Message
 from maieutic.transcripts.roles import STUDENT, TUTOR
+from maieutic.transcripts.understanding import Conversation, Message
 
 CHAT_ROLES = {TUTOR: "assistant", STUDENT: "user"}
 SPEAKERS = {TUTOR: "Tutor", STUDENT: "Student"}

@@ -24,6 +24,7 @@ ZONE = re.compile(r"(?:\dZ|[+-]\d{2}:?\d{2}|\b(?:UTC|GMT|[A-Z]{3,4}T))\s*$")  # 
 DEFAULTS = (datetime(2000, 1, 1), datetime(2003, 11, 28))
 # Zones whose names have one meaning; a time with another one, such as IST, is not read.
 ZONES = {"UTC": 0, "GMT": 0, "Z": 0, "CET": 3600, "CEST": 7200, "EDT": -14400, "PDT": -25200}
+DECIMAL_COMMA = re.compile(r"^(-?\d+),(\d+)$")
 HOUR = 3600.0
 OF_DAY, UNIX = "times of day", "Unix times"  # forms of columns
 MOST_RATIO = 100.0  # largest ratio of two Unix times in one unit
@@ -44,7 +45,7 @@ def read_numbers(texts: Sequence[str]) -> TimeColumn | None:
 def number_of(text: str) -> float | None:
     """Return a finite number, or None."""
     try:
-        number = float(text)
+        number = float(DECIMAL_COMMA.sub(r"\1.\2", text))
     except ValueError:
         return None
     return number if math.isfinite(number) else None

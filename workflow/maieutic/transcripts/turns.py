@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from maieutic.core.json_text import json_value
 from maieutic.core.user_tables import Faults
 
-ROLE_KEYS = ("role", "speaker", "author", "sender", "from", "user", "type")
+ROLE_KEYS = ("role", "speaker", "author", "sender", "from", "user", "sender_name", "author_name", "type")
 TEXT_KEYS = ("text", "content", "message", "value", "utterance", "body", "parts", "data")
 TURN_SEPARATOR = "|EOM|"  # separates turns in MathDial's conversations
 LONGEST_SPEAKER = 40
@@ -128,6 +128,14 @@ def last_versions(turns: Sequence[WrittenTurn]) -> list[WrittenTurn]:
         path.append(before)
         turn = before
     return path[::-1]
+
+
+def reply_in(value: Any) -> str | None:
+    """Return the reply in a log of a call: a text, a completion of OpenAI's API, or an object around a text."""
+    if isinstance(value, dict) and isinstance(choices := value.get("choices"), list) and choices:
+        value = choices[0].get("message") if isinstance(choices[0], dict) else None
+    text = text_of(value)
+    return text if text and text.strip() else None
 
 
 def has_tool_parts(turn: Any) -> bool:
