@@ -9,11 +9,19 @@ from typing import Any
 
 import pytest
 from maieutic.config.cards import read_card
+from maieutic.config.people import PreferenceSet
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of
 from maieutic.datasets.word_problems import word_problem_items
 from maieutic.launch.preflight import idle_judge_lines
-from maieutic.preparation.own_readings import check_own_words, checks_of_readings, preview_of_own_files, read_recorded
+from maieutic.preparation.own_readings import (
+    check_choices,
+    check_own_words,
+    check_resolves,
+    checks_of_readings,
+    preview_of_own_files,
+    read_recorded,
+)
 from maieutic.run_plan import plan_of
 from run_configs import HOSTED, NOBODY
 from shipped import shipped
@@ -127,9 +135,39 @@ def test_an_answer_that_would_be_wrong_in_its_own_words_is_refused(tmp_path: Pat
     check_own_words(tmp_path / "p.csv", card, [{"answer": "$1,200"}], [good])
 
 
+def test_the_number_of_an_option_is_a_doubt(tmp_path: Path) -> None:
+    card = read_card(Path("resources/benchmarks/mathtutorbench/problem_solving.yaml")).card
+    record = {"question": "Pick: (1) 6 (2) 7. What is 3+4?", "answer": "2"}
+    with pytest.raises(UserError, match="1 answers would be wrong in their own words, such as '2'"):
+        check_own_words(tmp_path / "p.csv", card, [record], word_problem_items([record], card.task))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["0", "1"], "column preference has only 0 .1. and 1 .1., and 0 is a tie"), (["model_a", "tie"], "unknown preferences: 'model_a' .1."),
+        (["first", "tie"], None),
+    ],
+)  # fmt: skip
+def test_words_of_preferences_are_known(tmp_path: Path, words: list[str], message: str | None) -> None:
+    entry = PreferenceSet(title="Ours", licence="ours", file="ours.csv", loader="table")
+    records = [{"preference": word} for word in words]
+    if message is None:
+        check_choices(tmp_path / "ours.csv", "ours", entry, records)
+        return
+    with pytest.raises(UserError, match=message):
+        check_choices(tmp_path / "ours.csv", "ours", entry, records)
+
+
+def test_words_for_yes_in_other_languages_are_a_doubt(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"column resolves has 'oui' \(1\)"):
+        check_resolves(tmp_path / "ours.csv", [{"resolves": "oui"}, {"resolves": "no"}, {"resolves": ""}])
+
+
 RECORDED: dict[str, tuple[str, str]] = {
     "gold beside predictions": ("id,question,prediction,answer\n1,x,7,8\n", "name the column of the model's own replies `reply`"),
     "two tutors": ("id,reply,tutor\n1,x,a\n2,y,b\n", "column tutor names 2 tutors: a, b"),
+    "failed calls": ("id,reply\n1,ERROR: 429 Too Many Requests\n2,Error: you divided by 3\n", "1 replies are values of programs without a text"),
     "failed cells": ("id,reply\n1,#NAME?\n2,NaN\n3,y\n", "2 replies are values of programs without a text, such as #NAME"),
 }  # fmt: skip
 

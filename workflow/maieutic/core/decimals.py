@@ -31,8 +31,13 @@ CODES = (
     "USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|RON|BRL|MXN|ZAR|SGD|HKD|KRW|TRY|ILS|UAH|THB|IDR"
     "|PHP|KES|NGN"
 )
-CURRENCY_CODE = re.compile(rf"^(?:{CODES})(?=[\s\d-])|(?<=[\d\s\u2013-])(?:{CODES})$")  # of ISO 4217
-WHOLE_PRICE = re.compile(r"(\d)[.,](?:\u2013|\u2014|-{1,2})$")  # a price without cents, as in Switzerland and Germany
+CURRENCY_CODE = re.compile(  # of ISO 4217, or its usual abbreviation
+    rf"^(?:(?:{CODES})(?=[\s\d-])|(?:Frs?|Rs|kr)\.?(?=\s*\d)|(?:R|US|A|C|NZ|S|HK)?\$(?=\s*\d))"
+    rf"|(?<=[\d\s\u2013-])(?:{CODES})$"
+)
+LATEX = {"\\$": "$", "\\%": "%", "{,}": ",", "\\,": "", "\\!": "", "^\\circ": "", "^{\\circ}": ""}  # of numbers
+# A price without cents, as in Switzerland, Germany and India
+WHOLE_PRICE = re.compile(r"(\d)(?:[.,](?:\u2013|\u2014|-{1,2})|/-)$")
 FRACTIONS = frozenset(
     "\u00bc\u00bd\u00be\u2150\u2151\u2152\u2153\u2154\u2155\u2156\u2157\u2158\u2159\u215a\u215b\u215c\u215d\u215e"
 )
@@ -103,6 +108,8 @@ def usual_notation(text: str) -> str:
     These are powers of ten (1.2E+03, 3×10^8), fractions in one character (2½), a leading plus, the Swiss 45.– and codes
     of currencies (CHF 45). Commas are decimal signs in no power of ten.
     """
+    for sign, usual in LATEX.items():
+        text = text.replace(sign, usual)
     text = "".join(f" {unicodedata.normalize('NFKC', sign)}" if sign in FRACTIONS else sign for sign in text)
     text = text.replace("\u2044", "/").strip().removeprefix("+")
     text = WHOLE_PRICE.sub(r"\1", CURRENCY_CODE.sub("", text).strip())

@@ -397,7 +397,7 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
 
     page: the page; it is not printed if the run was to write other files only.
     """
-    page = page if RULES & PAGE_RULES else None
+    page = page if RULES & PAGE_RULES and page is not None and Path(page).exists() else None
     failed = snakemake_compat.failed_jobs(workflow)
     for line in messages.last_lines(plan, failed, STARTED_AT, STARTED_AT_SECONDS, page, EXECUTOR_MESSAGES):
         say(line, error=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from maieutic.config.models import BaselineModel, HostedModel
+from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, RecordedModel
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
 from maieutic.core.secrets import model_list_headers
@@ -48,7 +48,12 @@ def checks_of_start(
         paid = partial(check_one_request_is_paid, plan, planned)
         yield StartCheck("run.budget", paid, "each limit carries at least one request")
     pending, entries = models_to_call(planned), {name: plan.models[name] for name in models}
-    served = [name for name, model in entries.items() if not isinstance(model, HostedModel | BaselineModel)]
+    unserved = HostedModel | BaselineModel | RecordedModel
+    served = [
+        name
+        for name, model in entries.items()
+        if not isinstance(model, unserved) and not (isinstance(model, JudgeModel) and model.words)
+    ]
     if served:
         check = partial(check_serving_environment, serve, served[0])
         yield StartCheck("serving environment", check, f"{serve} exists")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -12,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.cards import Card
+from maieutic.config.people import PreferenceSet
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, read_json_lines
 from maieutic.core.records import Item, Label, read_records
 from maieutic.core.terminal import say
 from maieutic.core.user_tables import preview, unused_columns
 from maieutic.datasets.label_table import group_by_reply
+from maieutic.datasets.pair_table import CHOICE_WORDS
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_checked_source, read_source
 from maieutic.graders.grader import Grader
@@ -38,8 +41,15 @@ LONGEST_ANSWER = 40  # characters of an answer that is no solution
 SCALE = re.compile(r"\d\s*(?:lakhs?|crores?|lacs?|tsd|mio|mrd|mn|bn|mln|mld|hundred|dozen)\b", re.IGNORECASE)
 TUTOR_COLUMNS = ("tutor", "model", "model_name", "model_id", "system")
 # Cells with the value of a failed formula or of a program, instead of a reply
+YES_NO = {"yes", "true", "1", "no", "false", "0", ""}
+MOST_WORDS = 5  # number of unknown words that are listed
+FAILED_CALL = (
+    r"\[?(?:error|exception|request failed|traceback)\b.{0,60}"
+    r"(?:\b[45]\d\d\b|rate.?limit|time.?out|too many|connection).{0,200}"
+)
 NO_TEXT = re.compile(
-    r"\s*(?:#(?:NAME|REF|N/A|VALUE|DIV/0|NUM|NULL)[?!]?|nan|null|none|undefined|\[object Object\])\s*", re.I
+    rf"\s*(?:{FAILED_CALL}|#(?:NAME|REF|N/A|VALUE|DIV/0|NUM|NULL)[?!]?|nan|null|none|undefined|\[object Object\])\s*",
+    re.IGNORECASE | re.DOTALL,
 )
 Reading = tuple[str, Path, Callable[[Path], None]]  # key of the file, its path, and the reading, given a folder
 
@@ -92,7 +102,18 @@ def note_unused(records: Sequence[Mapping[str, Any]], used: Collection[str], fol
 def read_labels(plan: Plan, release: str, path: Path, folder: Path) -> None:
     """Make a labelled set from the user's file. Raises UserError for a faulty file."""
     make_labels(job=make_labels_job(plan, release), sources=[path], out=folder / "items.jsonl")
+    records = read_source(path, path.suffix[1:], str(path), user_file=True)
+    check_resolves(path, [record for record in records if isinstance(record, dict)])
     check_resolvers(path, read_records(folder / "annotations.jsonl", Label))
+
+
+def check_resolves(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UserError for words in the column `resolves` that are neither yes nor no, and would count as no."""
+    column = next((name for record in records for name in record if str(name).casefold().strip() == "resolves"), None)
+    words = Counter(str(record.get(column) or "").strip() for record in records) if column else Counter[str]()
+    if unknown := [word for word in words if word.casefold() not in YES_NO]:
+        problem = f"column {column} has {', '.join(f'{word!r} ({words[word]})' for word in unknown[:MOST_WORDS])}"
+        raise UserError(str(path), problem, "write yes in the lines of the person who decides, and no in all others")
 
 
 def check_resolvers(path: Path, labels: Sequence[Label]) -> None:
@@ -113,8 +134,27 @@ def read_pairs(plan: Plan, source: str, path: Path, folder: Path) -> None:
     records = read_source(path, job.forms[0], user_file=True)
     used = set[str]()
     watched: list[Any] = [WatchedRecord(record, used) if isinstance(record, dict) else record for record in records]
+    if job.entry is not None:
+        check_choices(path, source, job.entry, [record for record in records if isinstance(record, dict)])
     write_pairs(job.source, [watched], out, counts, job.published, job.entry)
     note_unused([record for record in records if isinstance(record, dict)], used, folder)
+
+
+def check_choices(path: Path, source: str, entry: PreferenceSet, records: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UserError for unknown words of a preference, and for a set coded only by 0 and 1, where 0 may be no tie."""
+    column = entry.columns.get("preference", "preference")
+    words = Counter(str(record.get(column, "")).strip() for record in records)
+    known = {word.casefold() for word in (entry.values or CHOICE_WORDS)}
+    if unknown := [word for word in words if word and word.casefold() not in known]:
+        listed = ", ".join(f"{word!r} ({words[word]})" for word in unknown[:MOST_WORDS])
+        fix = f"name their meaning in preferences.{source}.values, such as values: {{{unknown[0]}: first}}"
+        raise UserError(str(path), f"unknown preferences: {listed}", fix)
+    if not entry.values and {*words} == {"0", "1"}:
+        fix = f"set preferences.{source}.values: {{'1': first, '0': second}}, or {{'1': first, '0': tie}}"
+        raise UserError(
+            str(path), f"column {column} has only 0 ({words['0']}) and 1 ({words['1']}), and 0 is a tie", fix
+        )
+    check_resolves(path, records)
 
 
 def read_items(plan: Plan, benchmark: str, task: str, path: Path, folder: Path) -> None:
@@ -151,7 +191,7 @@ def check_own_words(path: Path, card: Card, records: Sequence[Mapping[str, Any]]
             f"{len(apart):,} answers would be wrong in their own words, such as {text!r} (record {number}), which is "
             f"stored as {item.reference['answer']}"
         )
-        raise UserError(str(path), problem, "write each answer as a number in digits, such as 350000")
+        raise UserError(str(path), problem, "write each answer as a number in digits, such as 350000, or as (A), (B)")
 
 
 def is_accepted(grader: Grader, item: Item, text: str) -> bool:
@@ -160,6 +200,12 @@ def is_accepted(grader: Grader, item: Item, text: str) -> bool:
         return True
     if SCALE.search(text):  # abbreviations that no reader multiplies
         return False
+    if (
+        (places := re.findall(r"\((\d)\)", item.vars.get("question", "")))
+        and len(places) > 1
+        and text.strip() in places
+    ):
+        return False  # the number of an option, or its value
     replies = (text, f"The answer is {text}.")
     return any(reading.correct for reply in replies for reading in grader.read(item, reply, "robust"))
 

@@ -200,9 +200,11 @@ def read_reply_lines(path: Path, place: str) -> list[ReplyLine]:
 def check_reply_columns(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Raise UserError if no record identifies its item (by `id` or `prompt`), or if no record has a reply column."""
     columns = list(dict.fromkeys(str(name) for record in records for name in record))
-    for names, first in ((("id", "prompt"), "id"), (REPLIES, "reply")):
-        if records and not set(names) & set(columns):
-            check_columns(str(path), columns, [first], f"write {first} in the line of each item")
+    if records and not {"id", "prompt"} & set(columns):
+        check_columns(str(path), columns, ["id"], "write id in the line of each item")
+    if records and not {*REPLIES} & set(columns):  # a column such as `answer` may hold the right answers
+        problem = f"expected a column reply, found {', '.join(columns)}"
+        raise UserError(str(path), problem, "name the column of the model's own replies `reply`")
 
 
 def read_recorded_form(

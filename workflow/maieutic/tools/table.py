@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from maieutic.core.decimals import OTHER, Sign, decimal_sign, doubt_of, plain_number, usual_notation
+from maieutic.core.decimals import OTHER, Sign, decimal_sign, digits_of, doubt_of, plain_number, usual_notation
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, sha256_of
 from maieutic.core.terminal import say
@@ -68,7 +69,9 @@ def table(
         keep_final_answers(records, column, final, str(file))
     lines = with_decimal_points(records, chosen, decimal, str(file))
     if not chosen:
-        lines.append("no column answer: numbers stay as they are (--columns answer=OLD, or --numbers)")
+        lines.append(
+            f"no column answer: numbers stay as they are; for a set of problems pass {likely_columns(records)}"
+        )
     for line in (f"file: {content.form}, {len(records):,} rows", *content.notes):
         say(line)
     for line in (f"columns: {', '.join(content.columns)}", *lines, *preview(records)):
@@ -115,6 +118,23 @@ def check_no_dates(content: UserTable, columns: Sequence[str], name: str) -> Non
         if dates:
             problem = f"{len(dates):,} cells of column {column} are dates, such as {cell_text(dates[0])}"
             raise UserError(name, problem, "write these cells as text, for example '1/2 for a fraction")
+
+
+def likely_columns(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return the flag that names the columns of questions and answers by their content."""
+    texts = {name: [str(record.get(name) or "") for record in records] for name in (records[0] if records else {})}
+    lengths = {name: sum(map(len, cells)) for name, cells in texts.items()}
+    question = max(lengths, key=lambda name: lengths[name], default="OLD")
+    shares = {
+        name: sum(digits_of(cell) is not None for cell in cells) for name, cells in texts.items() if name != question
+    }
+    shares = {
+        name: share
+        for name, share in shares.items()
+        if name.casefold() not in ID_COLUMNS and name[-2:].casefold() != "id"
+    }
+    answer = max(reversed(shares), key=lambda name: shares[name], default="OLD")
+    return f"--columns {shlex.quote(f'question={question}')} {shlex.quote(f'answer={answer}')}"
 
 
 def check_percentages(content: UserTable, columns: Sequence[str], name: str) -> None:
@@ -205,8 +225,8 @@ def with_decimal_points(
     for record in records:
         for column in columns:
             value = record.get(column)
-            if isinstance(value, str | float):
-                record[column] = usual_notation(value) if isinstance(value, str) else decimal_text(value)
+            if isinstance(value, str):
+                record[column] = usual_notation(value)
     texts = {
         column: [value for record in records if isinstance(value := record.get(column), str)] for column in columns
     }
@@ -226,6 +246,8 @@ def with_decimal_points(
         for record in records:
             if isinstance(value := record.get(column), str):
                 record[column] = plain_number(value, sign) or value
+            elif isinstance(value, float):  # a number of the file, whatever its decimal sign is
+                record[column] = decimal_text(value)
         others = [
             text for text in texts[column] if text.strip() and single_number(plain_number(text, sign) or text) is None
         ]
