@@ -13,7 +13,7 @@ from maieutic.core.encodings import decode_file
 from maieutic.core.errors import UserError
 from maieutic.core.user_tables import FileSettings, UserTable, read_user_table
 from maieutic.preparation.own_files import check_own_file
-from maieutic.tools.table import table
+from maieutic.tools.table import NumberOptions, table
 from maieutic.transcripts.reading import Transcripts, check_texts, read_transcripts
 from maieutic.transcripts.times import read_times
 from maieutic.transcripts.understanding import Reading, Understanding
@@ -320,7 +320,7 @@ def test_a_table_of_problems_is_shown_and_written(tmp_path: Path, capsys: pytest
     with pytest.raises(UserError, match=r"1 numbers with two readings, such as 1,200\. Fix: pass --decimal"):
         table(open_file, out=tmp_path / "o.jsonl")
     assert not (tmp_path / "o.jsonl").exists()
-    table(open_file, out=tmp_path / "o.jsonl", decimal=".")
+    table(open_file, out=tmp_path / "o.jsonl", options=NumberOptions("."))
     assert json.loads((tmp_path / "o.jsonl").read_text())["answer"] == "1200"
 
 
@@ -451,7 +451,7 @@ def test_numbers_that_the_chosen_sign_does_not_read_are_named(
     mixed = written(tmp_path / "m.csv", 'id,answer,phone\n1,"3,5",030.123.456\n2,4.5,1\n')
     for sign in (".", ","):
         with pytest.raises(UserError, match=rf"1 numbers in column answer do not have the decimal sign .\{sign}"):
-            table(mixed, decimal=sign)  # type: ignore[arg-type]
+            table(mixed, options=NumberOptions(sign))  # type: ignore[arg-type]
     ok = written(tmp_path / "o.csv", 'id,answer,phone\n1,"3,5",030.123.456\n2,"4,5",1\n3,x = 2,1\n')
     table(ok, out=tmp_path / "o.jsonl")
     assert json.loads((tmp_path / "o.jsonl").read_text().splitlines()[0])["phone"] == "030.123.456"
@@ -714,7 +714,7 @@ def test_solutions_with_a_marked_answer_need_a_flag(tmp_path: Path, case: str) -
     path = written(tmp_path / "p.jsonl", json.dumps({"question": "x", "answer": solution}) + "\n")
     with pytest.raises(UserError, match=r"1 cells of column answer are solutions .*Fix: pass --final"):
         table(path)
-    table(path, final=True, out=tmp_path / "out.jsonl")
+    table(path, options=NumberOptions(final=True), out=tmp_path / "out.jsonl")
     assert json.loads((tmp_path / "out.jsonl").read_text()) == {"question": "x", "answer": answer, "solution": solution}
 
 
@@ -725,5 +725,5 @@ def test_places_of_options_and_percentages_are_doubts(tmp_path: Path) -> None:
     workbook = write_xlsx(tmp_path / "p.xlsx", {"A": [["id", "question", "answer"], [1, "x", 0.25]]}, percent=True)
     with pytest.raises(UserError, match=r"1 cells are shown as percentages, and 25 % is stored as 0\.25"):
         table(workbook)
-    table(workbook, percent="stored", out=tmp_path / "out.jsonl")
+    table(workbook, options=NumberOptions(percent="stored"), out=tmp_path / "out.jsonl")
     assert json.loads((tmp_path / "out.jsonl").read_text())["answer"] == "0.25"

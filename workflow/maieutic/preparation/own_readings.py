@@ -32,7 +32,7 @@ from maieutic.preparation.own_files import label_files, preference_files, proble
 from maieutic.preparation.pairs import write_pairs
 from maieutic.preparation.stage import make_items_job, make_labels_job, make_pairs_job
 from maieutic.replies.foreign_formats import read_foreign_replies
-from maieutic.replies.recorded import COLUMNS, REPLIES
+from maieutic.replies.recorded import COLUMNS, REPLIES, check_reply_columns
 
 MOST_MB = 20.0  # larger files are read by their jobs alone
 PREVIEWED = ("items.jsonl", "replies.jsonl", "labels.jsonl", "pairs.jsonl")  # what is made of a file of the user's
@@ -215,10 +215,8 @@ def read_recorded(path: Path, folder: Path) -> None:
     records = [record for record in read_foreign_replies(path) if isinstance(record, dict)]
     columns = list(dict.fromkeys(str(name) for record in records for name in record))
     by_folded = {name.casefold(): name for name in columns}
-    if records and not any(name in by_folded for name in REPLIES):
-        listed = ", ".join(columns)
-        fix = "name the column of the model's own replies `reply`, not that of the right answers"
-        raise UserError(str(path), f"expected a column reply, found {listed}", fix)
+    if all(isinstance(record, dict) for record in records):
+        check_reply_columns(path, records)
     for name in (by_folded[name] for name in TUTOR_COLUMNS if name in by_folded):
         tutors = sorted({str(record[name]) for record in records if record.get(name) not in (None, "")})
         if len(tutors) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from maieutic.core.jobs import Job
 from maieutic.core.journal import canonical_digest
 from maieutic.core.plugins import merged_plugin_tables
 from maieutic.core.records import NO_REPLY, NO_REQUEST, Item, Reply, Turn, read_items, read_records, write_records
-from maieutic.core.tables import check_columns, rename_known_keys
+from maieutic.core.tables import check_columns, likely_column, rename_known_keys
 from maieutic.core.thinking import split_thinking
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 REPLIES = ("reply", "replies", "response")  # columns that may contain the reply
 FORMS: dict[str, RecordedForm] = merged_plugin_tables("recorded", "RECORDED")
 COLUMNS = ("id", "prompt", "task", *REPLIES)
+# Names of columns that may hold the right answers, which are never proposed as the replies
+RIGHT_ANSWERS = re.compile(r"answer|gold|target|expected|correct|reference|solution|label", re.IGNORECASE)
 MAX_LISTED_LINES = 5  # maximum number of unmatched lines that are listed one by one
 MAX_SHOWN_CHARACTERS = 40  # maximum length of an id or prompt in a message
 ItemKey = tuple[str, str, str]  # identity of an item: benchmark, task, id
@@ -200,11 +203,13 @@ def read_reply_lines(path: Path, place: str) -> list[ReplyLine]:
 def check_reply_columns(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Raise UserError if no record identifies its item (by `id` or `prompt`), or if no record has a reply column."""
     columns = list(dict.fromkeys(str(name) for record in records for name in record))
-    if records and not {"id", "prompt"} & set(columns):
-        check_columns(str(path), columns, ["id"], "write id in the line of each item")
-    if records and not {*REPLIES} & set(columns):  # a column such as `answer` may hold the right answers
-        problem = f"expected a column reply, found {', '.join(columns)}"
-        raise UserError(str(path), problem, "name the column of the model's own replies `reply`")
+    for names, first in ((("id", "prompt"), "id"), (REPLIES, "reply")):
+        if records and not set(names) & set(columns):
+            likely = likely_column(first, columns)
+            if likely is not None and RIGHT_ANSWERS.search(likely):
+                problem = f"expected a column reply, found {', '.join(columns)}"
+                raise UserError(str(path), problem, "name the column of the model's own replies `reply`")
+            check_columns(str(path), columns, [first], f"write {first} in the line of each item")
 
 
 def read_recorded_form(

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -27,24 +28,32 @@ MOST_EXAMPLES = 3
 FRACTION = re.compile(r"\\[dt]?frac\{([^{}]+)\}\{([^{}]+)\}")
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class NumberOptions:
+    """Options of `maieutic table` on how numbers are read."""
+
+    decimal: Annotated[Sign | None, Parameter(help="decimal sign of the numbers")] = None
+    numbers: Annotated[
+        list[str] | None, Parameter(help="columns whose numbers get a decimal point (default: answer)")
+    ] = None
+    final: Annotated[
+        bool,
+        Parameter(help="keep what follows the last ####, or stands in the last \\boxed{}, of these columns' texts"),
+    ] = False
+    percent: Annotated[
+        Literal["stored"] | None, Parameter(help="use percentages of a workbook as stored, 25 % as 0.25")
+    ] = None
+
+
 def table(
     file: Annotated[Path, Parameter(help="table, workbook, JSON or Parquet file with one record a row")],
     *,
     out: Annotated[Path | None, Parameter(help="file to write, as JSON lines (default: only print)")] = None,
     encoding: Annotated[str | None, Parameter(help="encoding of a text file that is not UTF-8")] = None,
     sheet: Annotated[str | None, Parameter(help="sheet of a workbook")] = None,
-    decimal: Annotated[Literal[".", ","] | None, Parameter(help="decimal sign of the numbers")] = None,
-    numbers: Annotated[
-        list[str] | None, Parameter(help="columns whose numbers get a decimal point (default: answer)")
-    ] = None,
     columns: Annotated[list[str] | None, Parameter(help="columns to rename, as NEW=OLD")] = None,
-    final: Annotated[
-        bool,
-        Parameter(help="keep what follows the last ####, or stands in the last \\boxed{}, of these columns' texts"),
-    ] = False,
-    percent: Annotated[
-        Literal["stored"] | None, Parameter(help="use percentages of a workbook as stored, 25 % as 0.25")
-    ] = None,
+    options: NumberOptions = NumberOptions(),
     force: Annotated[bool, Parameter(help="replace the file that is written")] = False,
 ) -> None:
     """Print how a file of problems, replies, labels or preferences is read, and write it as JSON lines (UTF-8).
@@ -55,6 +64,7 @@ def table(
     content = renamed(read_user_table(file, FileSettings(encoding, sheet)), columns or [])
     check_exact(content, [name for name in content.columns if name.casefold() in ID_COLUMNS], str(file))
     check_ids(content, str(file))
+    numbers = options.numbers
     if absent := [name for name in numbers or [] if name not in content.columns]:
         raise UserError("--numbers", f"{file} has no column {absent[0]}", f"use {', '.join(content.columns)}")
     records: list[dict[str, Any]] = [
@@ -62,12 +72,12 @@ def table(
     ]
     chosen = numbers if numbers is not None else [name for name in content.columns if name.casefold() == ANSWER]
     check_no_dates(content, chosen, str(file))
-    if percent is None:
+    if options.percent is None:
         check_percentages(content, chosen, str(file))
     check_options(records, chosen, str(file))
     for column in chosen:
-        keep_final_answers(records, column, final, str(file))
-    lines = with_decimal_points(records, chosen, decimal, str(file))
+        keep_final_answers(records, column, options.final, str(file))
+    lines = with_decimal_points(records, chosen, options.decimal, str(file))
     if not chosen:
         lines.append(
             f"no column answer: numbers stay as they are; for a set of problems pass {likely_columns(records)}"
