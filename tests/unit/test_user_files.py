@@ -562,6 +562,13 @@ TWICE: dict[str, tuple[str, list[str]]] = {
     "UTF-8 read as Latin-1": (
         "conversation,role,text\na,student,Quel c\u00c3\u00b4t\u00c3\u00a9 ?\na,tutor,Why?\n", ["1 texts are UTF-8 that was read as Latin-1", "--yes takes: UTF-8, as 'Quel c\u00f4t\u00e9 ?'"],
     ),
+    "ids that start again": (
+        "session_id,student_id,role,text\n1,u1,student,4\n1,u1,tutor,Why?\n1,u2,student,5\n1,u2,tutor,How?\n",
+        ["1 conversations have several values of student_id, as if session_id started again for each"],
+    ),
+    "a tutor who speaks first": (
+        "session_id,teacher,pupil\n1,What is 6 x 7?,36?\n1,Add one more 6.,42\n", ["column teacher (tutor) stands before pupil (student)", "pass --columns turns=teacher+pupil if so"],
+    ),
     "a tree of versions": (
         json.dumps([{"id": "c", "messages": [
             {"id": "1", "parent": None, "role": "user", "text": "x"}, {"id": "2", "parent": "1", "role": "assistant", "text": "y"},
@@ -610,6 +617,10 @@ NOTED: dict[str, tuple[str, str]] = {
     ),
     "two problems": ("conversation,role,text,problem\na,student,4,2+2\na,tutor,Why?,2+3\n", "conversations with more than one problem, of which the first is used: 1"),
     "an exchange with one side": ("conversation,user_message,bot_response\na,4,Why?\na,,How?\n", "exchanges without the student's message: 1"),
+    "rows of a join": (
+        "conversation,message_id,role,text,tag\na,1,student,4,x\na,1,student,4,y\na,2,tutor,Why?,x\na,2,tutor,Why?,y\n",
+        "rows of a message that an earlier row has (by message_id), left out: 2",
+    ),
     "two headers": (
         "session_id,user_message,bot_response\nSession ID,User message,What did it answer?\na,4,Why?\n", "rows that repeat the header, left out: 1",
     ),
@@ -677,6 +688,14 @@ def test_shapes_of_databases_and_logs_are_read_as_their_messages(tmp_path: Path)
     assert turns_of(garbled, Reading(takes_proposals=True))["a"][0] == "student: Quel c\u00f4t\u00e9 ?"
 
 
+def test_names_of_students_beside_their_role_are_kept(tmp_path: Path) -> None:
+    rows = "conversation,name,role,text\na,Ana,pupil,12\na,Ben,pupil,15\na,Ms Lee,teacher,Who is right?\n"
+    assert turns_of(written(tmp_path / "a.csv", rows)) == {"a": ["student: Ana: 12\n\nBen: 15", "tutor: Who is right?"]}
+    first = written(tmp_path / "b.csv", "session_id,tutor_prompt,student_answer\n1,What is 6 x 7?,36?\n1,More.,42\n")
+    turns = turns_of(first, Reading({"turns": "tutor_prompt+student_answer"}))
+    assert turns == {"1": ["tutor: What is 6 x 7?", "student: 36?", "tutor: More.", "student: 42"]}
+
+
 def test_texts_that_a_spreadsheet_changed_are_a_doubt(tmp_path: Path) -> None:
     known = Understanding(tmp_path / "a.xlsx", Reading())
     check_texts(
@@ -694,7 +713,7 @@ def test_texts_that_a_spreadsheet_changed_are_a_doubt(tmp_path: Path) -> None:
     ("text", "plain"),
     [
         ("1.2E+03", "1200"), ("3\u00d710^8 m/s", "300000000 m/s"), ("-1.6\u00b710\u207b\u00b9", "-0.16"), ("2\u00bd", "2 1/2"),
-        ("\u215b", "1/8"), ("+5", "5"), ("CHF 1\u2019334.50", "1\u2019334.50"), ("45,- EUR", "45"), ("Fr. 45.-", "45"), ("Rs. 450/-", "450"), ("R$ 31", "31"), ("1{,}200", "1,200"), ("12\\%", "12%"), ("7 pens", "7 pens"), ("ABC 5", "ABC 5"),
+        ("\u215b", "1/8"), ("+5", "5"), ("CHF 1\u2019334.50", "1\u2019334.50"), ("45,- EUR", "45"), ("Fr. 45.-", "45"), ("Rs. 450/-", "450"), ("R$ 31", "31"), ("1{,}200", "1200"), ("12\\%", "12%"), ("7 pens", "7 pens"), ("ABC 5", "ABC 5"),
         ("1e400", "1e400"), ("2 x 3", "2 x 3"), ("", ""),
     ],
 )  # fmt: skip

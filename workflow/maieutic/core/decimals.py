@@ -35,7 +35,7 @@ CURRENCY_CODE = re.compile(  # of ISO 4217, or its usual abbreviation
     rf"^(?:(?:{CODES})(?=[\s\d-])|(?:Frs?|Rs|kr)\.?(?=\s*\d)|(?:R|US|A|C|NZ|S|HK)?\$(?=\s*\d))"
     rf"|(?<=[\d\s\u2013-])(?:{CODES})$"
 )
-LATEX = {"\\$": "$", "\\%": "%", "{,}": ",", "\\,": "", "\\!": "", "^\\circ": "", "^{\\circ}": ""}  # of numbers
+LATEX = {"\\$": "$", "\\%": "%", "{,}": "", "\\,": "", "\\!": "", "^\\circ": "", "^{\\circ}": ""}  # of numbers
 # A price without cents, as in Switzerland, Germany and India
 WHOLE_PRICE = re.compile(r"(\d)(?:[.,](?:\u2013|\u2014|-{1,2})|/-)$")
 FRACTIONS = frozenset(

@@ -24,6 +24,10 @@ from maieutic.datasets.word_problems import single_number
 
 ID_COLUMNS = ("id", "item_id", "problem_id", "question_id", "conversation", "conversation_id", "annotator")
 ANSWER = "answer"  # column of a problem's gold answer, whose numbers get a decimal point
+ANSWER_NAME = re.compile(
+    r"answer|antwort|l\u00f6sung|ergebnis|r\u00e9ponse|resp|resultado|risposta|\bkey\b|gold|solution", re.IGNORECASE
+)
+OTHER_TABLES = {"label", "labels", "criterion", "preference", "reply", "replies", "response"}  # columns of no problems
 MOST_EXAMPLES = 3
 FRACTION = re.compile(r"\\[dt]?frac\{([^{}]+)\}\{([^{}]+)\}")
 
@@ -78,7 +82,7 @@ def table(
     for column in chosen:
         keep_final_answers(records, column, options.final, str(file))
     lines = with_decimal_points(records, chosen, options.decimal, str(file))
-    if not chosen:
+    if not chosen and not OTHER_TABLES & {name.casefold() for name in content.columns}:
         lines.append(
             f"no column answer: numbers stay as they are; for a set of problems pass {likely_columns(records)}"
         )
@@ -143,7 +147,7 @@ def likely_columns(records: Sequence[Mapping[str, Any]]) -> str:
         for name, share in shares.items()
         if name.casefold() not in ID_COLUMNS and name[-2:].casefold() != "id"
     }
-    answer = max(reversed(shares), key=lambda name: shares[name], default="OLD")
+    answer = max(reversed(shares), key=lambda name: (bool(ANSWER_NAME.search(name)), shares[name]), default="OLD")
     return f"--columns {shlex.quote(f'question={question}')} {shlex.quote(f'answer={answer}')}"
 
 
@@ -165,6 +169,14 @@ def check_percentages(content: UserTable, columns: Sequence[str], name: str) -> 
 def check_options(records: Sequence[Mapping[str, Any]], columns: Sequence[str], name: str) -> None:
     """Raise UserError for answers that may be the places of options in another column, instead of their values."""
     for column in columns:
+        letters = {str(record.get(column)).strip() for record in records}
+        if (
+            records
+            and letters <= {"A", "B", "C", "D", "E"}
+            and all(letter in record for letter in letters for record in records)
+        ):
+            fix = "write the options into the question as (A) ... (B) ..., since their columns are not read"
+            raise UserError(name, f"the answers in column {column} are names of other columns", fix)
         for other in {key for record in records for key, value in record.items() if isinstance(value, list)}:
             places = [
                 record

@@ -431,9 +431,9 @@ def reading_of(source: Source, privacy: Privacy) -> Reading:
 
 
 def pair_of(word: str, option: str, example: str) -> tuple[str, str]:
-    """Return the two parts of `name=value`."""
+    """Return the two parts of `name=value`. The value of `tutor=` is empty: no column names the tutor."""
     first, sign, second = word.partition("=")
-    if not (first and sign and second):
+    if not (first and sign and (second or first == "tutor")):
         raise UserError(option, f"expected name=value, found {word}", f"write it like {example}")
     return first, second
 

@@ -30,6 +30,7 @@ SIDES = {  # words in the names of two columns, of which each row is one exchang
     ),
 }
 SEVERAL = "+"  # joins the names of several columns whose turns follow each other
+SHORTEST_TEXT = 4  # mean number of characters from which a column may hold the messages of one side
 MOST_SPEAKERS = 12  # number of words up to which a column may hold the roles or names of speakers
 
 
@@ -140,6 +141,10 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
     choose("role", (name for name in filled if is_few_words(cells[name])))
     if "turn" not in named:
         choose("time", (name for name in filled if is_time_column(cells[name])))
+    if "role" not in {*named, *chosen}:
+        texts = [name for name in varied if sum(map(len, cells[name])) >= SHORTEST_TEXT * len(cells[name])]
+        if len(texts) == 2 and "time" not in {chosen.get(name) for name in texts}:
+            return {"turns": SEVERAL.join(texts)}
     choose("text", sorted(varied, key=lambda name: -sum(map(len, cells[name]))))
     role = named.get("role") or chosen.get("role")
 

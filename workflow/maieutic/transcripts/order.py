@@ -22,6 +22,7 @@ from maieutic.transcripts.times import (
 )
 from maieutic.transcripts.understanding import Understanding
 
+SUMMER_TIME = "by at most an hour, as when summer time ends"
 DAY = 86_400.0  # seconds
 ORDER_NAME = re.compile(
     r"time|start|begin|offset|sec|stamp|seq|order|index|position|turn|^n$|^no$|number", re.IGNORECASE
@@ -75,7 +76,8 @@ def ordered_rows(
         known.doubt(problem, "remove the second copy, or give each conversation an id of its own")
         return rows
     fix = f"pass --sort {field} to sort the rows, or --sort file to keep their order"
-    return sorted_rows(valued) if known.doubt(problem, fix, f"each conversation sorted by {field}") else rows
+    proposal = "" if SUMMER_TIME in problem else f"each conversation sorted by {field}"
+    return sorted_rows(valued) if known.doubt(problem, fix, proposal) else rows
 
 
 def restarted(rows: Mapping[str, Sequence[Placed]], named: Mapping[str, str]) -> str | None:
@@ -148,7 +150,7 @@ def mixed_order(mixed: Sequence[str], valued: Valued, column: str, field: str) -
     step = next(number for number in range(1, len(values)) if values[number] < values[number - 1])
     cause = ""
     if field == "time" and values[step - 1] - values[step] <= 3600.0:
-        cause = " (by at most an hour, as when summer time ends)"
+        cause = f" ({SUMMER_TIME})"
     return f"{len(mixed):,} conversations are not in the order of {column}, such as {name}{cause}"
 
 

@@ -39,6 +39,7 @@ from maieutic.transcripts.roles import (
     STUDENT,
     SYSTEM,
     TUTOR,
+    proposed_role,
 )
 from maieutic.transcripts.shapes import Placed, cell, with_inner_fields, with_inner_turns
 from maieutic.transcripts.times import (
@@ -60,6 +61,7 @@ ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,6}|#x[0-9a-fA-F]{1,5})
 TAG = re.compile(r"</?(?:p|br|div|span|strong|em|ul|ol|li|a|b|i)\b[^<>]{0,200}>", re.IGNORECASE)
 REPLY_NAME = re.compile(r"^(?:response|reply|output|completion|answer)", re.IGNORECASE)
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]")  # UTF-8 that was read as Latin-1
+PERSON_OR_DAY = re.compile(r"^(?:user|student|learner|pupil|customer|account)_?id$|^(?:date|day)$", re.IGNORECASE)
 MESSAGE_ID = re.compile(r"^(?:message|msg|utterance|post)_?id$|^id$", re.IGNORECASE)
 
 
@@ -194,7 +196,8 @@ def conversations_of_messages(table: UserTable, named: dict[str, str], known: Un
         if name := cell(row, named["conversation"]):
             rows[name].append((place, row))
     check_threads(rows, table, named, known)
-    rows = without_doubles(rows, named, known)
+    check_restarts(rows, table, named, known)
+    rows = without_doubles(rows, table.columns, named, known)
     if not {"turn", "time"} & named.keys() and known.reading.sort != "file":
         doubt_of_unnamed_order(rows, table, named, known)
     order = ordered_rows(rows, named, known)
@@ -205,6 +208,22 @@ def conversations_of_messages(table: UserTable, named: dict[str, str], known: Un
     ]
 
 
+def check_restarts(
+    rows: dict[str, list[Placed]], table: UserTable, named: Mapping[str, str], known: Understanding
+) -> None:
+    """Add a doubt for ids that start again for each person or day, so that one id has several conversations."""
+    for column in (name for name in table.columns if name not in named.values() and PERSON_OR_DAY.search(name)):
+        several = 0
+        for members in rows.values():
+            blocks = [list(block) for _, block in groupby(members, key=lambda placed: cell(placed[1], column))]
+            roles = [{cell(row, named["role"]) for _, row in block} for block in blocks]
+            several += len(blocks) > 1 and all(len(words) > 1 for words in roles)
+        if several:
+            used = named["conversation"]
+            problem = f"{several:,} conversations have several values of {column}, as if {used} started again for each"
+            known.doubt(problem, f"join {used} and {column} to ids of their own")
+
+
 def check_threads(
     rows: dict[str, list[Placed]], table: UserTable, named: Mapping[str, str], known: Understanding
 ) -> None:
@@ -212,12 +231,9 @@ def check_threads(
     free = [name for name in table.columns if name not in {*named.values(), *known.reading.tags, *known.reading.names}]
     for column in free:
         if MESSAGE_ID.search(column):
-            repeated = sum(
-                len({repr(row) for row in group}) - 1
-                for members in rows.values()
-                for group in rows_by_value(members, column).values()
-            )
-            if 0 < repeated < len(table.rows) / 2:
+            groups = [group for members in rows.values() for group in rows_by_value(members, column).values()]
+            repeated = sum(len({message_in(row, named) for row in group}) - 1 for group in groups)
+            if len(groups) > len(rows) and repeated:
                 problem = f"{repeated:,} rows have the {column} of another row of their conversation, as its versions"
                 known.doubt(problem, f"keep one row for each {column}")
         elif PARENT.search(column):
@@ -234,6 +250,11 @@ def check_threads(
                 known.doubt(problem, fix)
 
 
+def message_in(row: Row, named: Mapping[str, str]) -> tuple[str, str]:
+    """Return the role and the text of a row."""
+    return cell(row, named["role"]), cell(row, named["text"])
+
+
 def rows_by_value(members: Sequence[Placed], column: str) -> dict[str, list[Row]]:
     """Return the rows by the value of a column, without those where it is empty."""
     groups: dict[str, list[Row]] = defaultdict(list)
@@ -244,7 +265,7 @@ def rows_by_value(members: Sequence[Placed], column: str) -> dict[str, list[Row]
 
 
 def without_doubles(
-    rows: dict[str, list[Placed]], named: Mapping[str, str], known: Understanding
+    rows: dict[str, list[Placed]], columns: Sequence[str], named: Mapping[str, str], known: Understanding
 ) -> dict[str, list[Placed]]:
     """Return the rows of each conversation without those that a doubled export has twice.
 
@@ -252,11 +273,21 @@ def without_doubles(
     A conversation that stands twice in other ways is in doubt.
     """
     field = named.get("turn") or named.get("time")
+    ids = next((column for column in columns if MESSAGE_ID.search(column) and column not in named.values()), None)
+    distinct = sum(len(rows_by_value(members, ids)) for members in rows.values()) if ids else 0
+    ids = ids if distinct > len(rows) else None  # an id that a conversation has once is not that of a message
     doubled = []
     for name, members in rows.items():
         kept: list[Placed] = []
         seen: set[str] = set()
+        messages: set[tuple[str, ...]] = set()
         for place, row in members:
+            if ids and cell(row, ids):
+                message = (cell(row, ids), *message_in(row, named))
+                if message in messages:
+                    known.counts[f"rows of a message that an earlier row has (by {ids}), left out"] += 1
+                    continue
+                messages.add(message)
             text = repr(sorted(row.items(), key=lambda pair: str(pair[0])))
             is_before = bool(kept) and dict(kept[-1][1]) == dict(row)
             if field and cell(row, field) and (is_before or ("turn" in named and text in seen)):
@@ -349,7 +380,8 @@ def message_of(
             known.faults.add(place, f"the text of the {role}'s turn is empty", fix)
         return []
     tutor = cell(row, named.get("tutor")) or None if role == TUTOR else None
-    return [Message(place, role, text, tutor, own_tags, turn.word)]
+    speaker = cell(row, named.get("name")) or turn.word
+    return [Message(place, role, text, tutor, own_tags, speaker)]
 
 
 # a row per conversation or exchange -----------------------------------------------------------------------------------
@@ -437,6 +469,8 @@ def exchange_roles(table: UserTable, columns: Sequence[str]) -> dict[str, str] |
     if len(columns) != 2:
         return None
     sides = exchange_columns(columns) or (columns[0], columns[1])
+    if proposed_role(sides[0]) == TUTOR and proposed_role(sides[1]) == STUDENT:
+        sides = sides[1], sides[0]
     cells = [row.get(column) for _, row in table.rows[:50] for column in columns]
     if any(isinstance(value, list) or holds_dialogue(value) for value in cells):
         return None
@@ -452,9 +486,14 @@ def conversations_of_exchanges(
     rows: dict[str, list[tuple[str, Row]]] = defaultdict(list)
     for number, (place, row) in enumerate(table.rows, 1):
         rows[cell(row, named.get("conversation")) or str(number)].append((place, row))
-    known.notes.append(
-        "rows: one exchange each, " + ", then ".join(f"{column} ({role})" for column, role in sides.items())
-    )
+    order = named["turns"].split(SEVERAL)
+    known.notes.append("rows: one exchange each, " + ", then ".join(f"{column} ({sides[column]})" for column in order))
+    if "turns" not in known.reading.columns and table.columns.index(order[0]) > table.columns.index(order[1]):
+        problem = (
+            f"column {order[1]} (tutor) stands before {order[0]} (student), so the tutor may speak first in each row"
+        )
+        flags = [shlex.quote(f"turns={SEVERAL.join(names)}") for names in (order[::-1], order)]
+        known.doubt(problem, f"pass --columns {flags[0]} if so, or --columns {flags[1]}")
     conversations = []
     for name, members in ordered_rows(rows, named, known).items():
         messages: list[Message] = []

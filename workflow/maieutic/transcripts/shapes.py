@@ -19,6 +19,7 @@ COLUMN_NAMES = {
     "text": ("text", "content", "message", "utterance", "body"),
     "turns": ("turns", "messages", "chat_messages", "conversations", "conversation", "contents", "dialogue", "dialog",
               "history"),
+    "name": ("name", "user_name", "username", "display_name", "author_name", "sender_name", "student_name", "nickname"),
     "turn": ("turn", "turn_id", "turn_number", "position", "index", "seq", "sequence", "message_number"),
     "tutor": ("tutor", "model", "version", "tutor_name", "tutor_version", "bot_version"),
     "problem": ("problem", "question", "task", "exercise"),
