@@ -243,12 +243,16 @@ def table_without_quoting(text: str) -> Table | None:
 def without_headers(table: UserTable) -> UserTable:
     """Return a table without rows that repeat its header, as in joined exports, and without a survey's further ones."""
 
+    names = {name: folded(name) for name in table.columns}
+
     def is_header(row: Row) -> bool:
-        cells = {name: text for name, value in row.items() if (text := cell_text(value).strip())}
-        same = sum(folded(name) == folded(text) for name, text in cells.items())
-        return len(cells) > 1 and (
-            2 * same >= max(len(cells), 3) or 2 * sum('"ImportId"' in text for text in cells.values()) >= len(cells)
-        )
+        cells = {name: value.strip() for name, value in row.items() if isinstance(value, str) and value.strip()}
+        likely = [name for name, text in cells.items() if len(text) <= 2 * len(name) or text.startswith('{"ImportId"')]
+        if 2 * len(likely) < max(len(cells), 3) and '"ImportId"' not in "".join(cells[name] for name in likely):
+            return False
+        same = sum(names.get(name) == folded(cells[name]) for name in likely)
+        surveyed = sum('"ImportId"' in cells[name] for name in likely)
+        return len(cells) > 1 and (2 * same >= max(len(cells), 3) or 2 * surveyed >= len(cells))
 
     rows = [(place, row) for place, row in table.rows if not is_header(row)]
     if len(rows) == len(table.rows):

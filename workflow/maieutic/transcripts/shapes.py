@@ -43,7 +43,9 @@ def with_inner_fields(table: UserTable) -> UserTable:
     The object may be written as JSON. Its fields get columns if it has a text, and the table has none.
     """
     folded = {column.casefold() for column in table.columns}
-    rows: list[Placed] = [(place, {name: plain(value) for name, value in row.items()}) for place, row in table.rows]
+    rows: list[Placed] = table.rows
+    if table.form.startswith("JSON"):
+        rows = [(place, {name: plain(value) for name, value in row.items()}) for place, row in rows]
     if {*COLUMN_NAMES["role"]} & folded and {*COLUMN_NAMES["text"]} & folded:
         return table._replace(rows=rows)
     for column in table.columns:
