@@ -19,7 +19,10 @@ from transformers import (
 
 SIDE, PATCH, SCALE = 32, 8, 2
 TOKENS = (SIDE // PATCH) ** 2 // SCALE**2  # tokens of a picture; three more surround them
-SPECIAL = [*OF_TEXT, *("<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>")]
+SPECIAL = [
+    *OF_TEXT,
+    *("<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>"),
+]
 TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>"
     "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}"
@@ -35,9 +38,13 @@ def main(out: Path) -> None:
     # The heads are 32 wide, because vLLM's attention on the CPU does not support 16.
     layers = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2, "initializer_range": 0.2}
     text = LlamaConfig(
-        vocab_size=len(words), num_hidden_layers=4, num_key_value_heads=1, max_position_embeddings=1024,
-        eos_token_id=words.eos_token_id, **layers,
-    )  # fmt: skip
+        vocab_size=len(words),
+        num_hidden_layers=4,
+        num_key_value_heads=1,
+        max_position_embeddings=1024,
+        eos_token_id=words.eos_token_id,
+        **layers,
+    )
     config = Idefics3Config(
         text_config=text,
         vision_config={"num_hidden_layers": 2, "image_size": SIDE, "patch_size": PATCH, **layers},

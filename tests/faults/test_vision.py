@@ -42,6 +42,7 @@ def painted(store: Path, colour: str) -> str:
     return name
 
 
+# The model's vocabulary is learned from vision_model.py: an edit there gives another model, whose replies may be equal.
 def test_a_served_model_sees_each_picture(tmp_path: Path, vision: Path) -> None:
     store, demo = tmp_path / "pictures", Path("resources/demo/tutorbench/train.csv")
     item = next(
