@@ -248,6 +248,42 @@ def test_a_column_that_does_not_exist_is_named(tmp_path: Path) -> None:
             read_conversations(path, reading)
 
 
+def inner_turns(text: str) -> dict[str, Any]:
+    """Return an object with a list of two turns."""
+    return {"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "Count."}]}
+
+
+def test_an_object_without_the_turns_of_the_others_is_a_conversation_without_turns(tmp_path: Path) -> None:
+    path = tmp_path / "chats.jsonl"
+    rows = [{"id": "a", "prompt": inner_turns("Why?")}, {"id": "b", "prompt": {"error": "no reply"}}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError, match=r"chats.jsonl:2: the conversation has no turns"):
+        read_conversations(path, Reading())
+
+
+def test_lists_of_turns_in_several_columns_are_never_chosen_or_merged_silently(tmp_path: Path) -> None:
+    path = tmp_path / "chats.jsonl"
+    rows = [{"id": name, "prompt": inner_turns("Why?"), "retry": inner_turns("How?")} for name in "ab"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError, match=r"2 columns .*prompt.messages, retry.messages.* turns=prompt.messages"):
+        read_conversations(path, Reading())
+    for column, text in (("prompt.messages", "Why?"), ("retry.messages", "How?")):
+        turns = [("student", text), ("tutor", "Count.")]
+        assert list(texts_of(path, columns={"turns": column}).values()) == [turns, turns]
+
+
+def test_a_column_of_roles_is_taken_under_another_name_only_if_it_is_the_only_one(tmp_path: Path) -> None:
+    head = ["conversation", "role", "side", "text"]
+    rows = [["a", "u1", "student", "Why?"], ["a", "u2", "tutor", "Count."]]
+    expected = [("student", "Why?"), ("tutor", "Count.")]
+    assert texts_of(table(tmp_path / "one.csv", rows, head)) == {"a": expected}
+    same = [[*row, row[2].title()] for row in rows]
+    assert texts_of(table(tmp_path / "same.csv", same, [*head, "kind"])) == {"a": expected}
+    other = [[*rows[0], "tutor"], [*rows[1], "student"]]
+    with pytest.raises(UserError, match="'u1'"):
+        read_conversations(table(tmp_path / "two.csv", other, [*head, "kind"]), Reading())
+
+
 def test_real_dialogues_are_read_by_naming_columns(data: Path) -> None:
     columns = {"conversation": "qid", "turns": "conversation", "problem": "question", "solution": "ground_truth"}
     reading = Reading(columns, moves=True, skip_empty=True)

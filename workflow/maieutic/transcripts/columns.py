@@ -11,7 +11,7 @@ from typing import Any
 
 from maieutic.core.errors import UserError
 from maieutic.core.user_tables import UserTable
-from maieutic.transcripts.roles import ROLE_WORDS, STUDENT, TUTOR, proposed_role
+from maieutic.transcripts.roles import ROLE_WORDS, STUDENT, TUTOR, is_role
 from maieutic.transcripts.shapes import COLUMN_NAMES, cell
 from maieutic.transcripts.times import are_unix_times, read_numbers, read_times
 from maieutic.transcripts.turns import LONGEST_SPEAKER, TURN_SEPARATOR, is_turn_list
@@ -60,6 +60,12 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
         lists = [name for name in columns if any(is_turn_list(row.get(name)) for _, row in table.rows[:5])]
         if len(lists) == 1:
             named["turns"] = lists[0]
+        elif len(lists) > 1 and not {"turns", "role", "text"} & reading.columns.keys():
+            raise UserError(
+                str(path),
+                f"{len(lists)} columns hold lists of turns: {', '.join(lists)}",
+                f"pass --columns {shlex.quote(f'turns={lists[0]}')}, or with the name of another",
+            )
     for field, column in reading.columns.items():
         if field not in COLUMN_NAMES:
             raise UserError("--columns", f"the field {field} is unknown", f"use {', '.join(COLUMN_NAMES)}")
@@ -100,15 +106,20 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
 
 
 def column_of_roles(table: UserTable, named: str) -> str | None:
-    """Return another column whose words are roles, if no word of the column that is named so is one; else None."""
+    """Return another column whose words are roles, if no word of the column that is named so is one.
+
+    None without such a column, and if several differ.
+    """
 
     def share(column: str) -> float:
         words = [word for _, row in table.rows[:200] if (word := cell(row, column))]
-        return sum(word.casefold() in ROLE_WORDS or bool(proposed_role(word)) for word in words) / max(len(words), 1)
+        return sum(map(is_role, words)) / max(len(words), 1)
 
     if share(named) > 0:
         return None
-    return next((column for column in table.columns if share(column) >= 0.8), None)
+    fitting = [column for column in table.columns if share(column) >= 0.8]
+    contents = {tuple(cell(row, column).casefold() for _, row in table.rows) for column in fitting}
+    return fitting[0] if len(contents) == 1 else None
 
 
 def fits(column: str, field: str) -> bool:
@@ -131,9 +142,6 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
             name := next((name for name in fitting if name not in chosen.values()), None)
         ):
             chosen[field] = name
-
-    def is_role(word: str) -> bool:
-        return word.casefold() in ROLE_WORDS or bool(proposed_role(word))
 
     filled = [name for name in free if cells[name]]
     varied = [name for name in filled if len(set(cells[name])) > 1 or len(rows) == 1]
@@ -171,7 +179,7 @@ def is_few_words(texts: Sequence[str]) -> bool:
 
 
 def holds_turns(table: UserTable, column: str) -> bool:
-    """Return True if the first filled cell of a column is a list of turns, or a text table names the column so."""
+    """Return True if the first filled cell of a column is a list of turns, or a text under a name such as turns."""
     first = next((row[column] for _, row in table.rows if row.get(column) not in (None, "")), None)
     if first is None or isinstance(first, str):
         return holds_dialogue(first) or column.casefold() in ("turns", "messages")

@@ -157,7 +157,7 @@ def mixed_order(mixed: Sequence[str], valued: Valued, column: str, field: str) -
 def order_values(
     texts: Sequence[str], field: str, named: dict[str, str], known: Understanding
 ) -> list[float | None] | None:
-    """Return the numbers by which rows are ordered; None with a note if the column does not tell an order."""
+    """Return the numbers by which rows are ordered; None, with a note or a doubt, if the column has no order."""
     column = named[field]
     if field == "turn":
         numbers = read_numbers(texts)

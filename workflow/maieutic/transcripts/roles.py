@@ -47,6 +47,11 @@ def proposed_role(word: str) -> str | None:
     return roles.pop() if len(roles) == 1 else None
 
 
+def is_role(word: str) -> bool:
+    """Return True for a word that is a role, or contains the word of one."""
+    return word.casefold() in ROLE_WORDS or bool(proposed_role(word))
+
+
 def doubt_of_roles(place: str, unknown: Counter[str]) -> Doubt | None:
     """Return the doubt about all unknown words of a role column, or None without one."""
     if not unknown:

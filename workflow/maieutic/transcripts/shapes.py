@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,10 @@ def object_in(value: Any) -> dict[str, Any] | None:
 
 
 def with_inner_turns(table: UserTable) -> UserTable:
-    """Return a table in which turns within an object of a column have a column of their own, named `column.field`."""
+    """Return a table in which turns within an object of a column have a column of their own.
+
+    It has the name of their field, or `column.field` if several columns would have the same name.
+    """
     inner = dict.fromkeys(
         (column, key)
         for _, row in table.rows
@@ -98,11 +102,18 @@ def with_inner_turns(table: UserTable) -> UserTable:
     )
     if not inner or any(is_turn_list(row.get(key)) for _, row in table.rows for key in COLUMN_NAMES["turns"]):
         return table
+    keys = Counter([*table.columns, *(key for _, key in inner)])
+    names = {(column, key): key if keys[key] == 1 else f"{column}.{key}" for column, key in inner}
     rows: list[Placed] = [
-        (place, {**row, **{key: cell[key] for column, key in inner if isinstance(cell := row.get(column), dict)}})
+        (place, {**row, **{name: fields_of(row.get(column)).get(key) for (column, key), name in names.items()}})
         for place, row in table.rows
     ]
-    return table._replace(columns=[*table.columns, *dict.fromkeys(key for _, key in inner)], rows=rows)
+    return table._replace(columns=[*table.columns, *names.values()], rows=rows)
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """Return an object; an empty one for another value."""
+    return value if isinstance(value, dict) else {}
 
 
 def cell(row: Row, column: str | None) -> str:
