@@ -165,7 +165,7 @@ def test_a_configuration_does_not_activate_extensions_by_itself(
 
 
 def test_a_received_run_uses_the_copy_that_the_variable_names(folder: Path, tmp_path: Path) -> None:
-    """Its configuration names the sender's path. The fix never names the sender's copy."""
+    """The configuration of a received run names the sender's path, which no fix ever names."""
     assert extensions.require_active(["/home/sender/mine"]) == [folder]
     (tmp_path / "received/mine").mkdir(parents=True)
     (tmp_path / "received" / extensions.MANIFEST).touch()

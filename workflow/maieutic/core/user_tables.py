@@ -29,7 +29,7 @@ MOST_FAULTS = 20  # maximum number of faulty rows that are listed one by one
 FORMATS = "CSV (UTF-8), .xlsx, .ods, JSON lines, JSON or Parquet"
 ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+\d{2,3}")  # as spreadsheets write a large number
 MOST_STATES, LONGEST_STATE = 3, 20  # number and length of a column's values that are shown if it is not used
-SHOWN_RECORDS, LONGEST_VALUE = 2, 100  # in a preview: number of records, and characters of each value
+SHOWN_RECORDS, LONGEST_VALUE = 2, 100  # in a preview: number of records, and maximum length of each value
 Row = Mapping[str, Any]
 
 # Exports that are no tables, by their first lines, with what to do
@@ -226,11 +226,13 @@ def csv_table(path: Path, text: str, encoding: str, notes: list[str]) -> UserTab
 
 def table_without_quoting(text: str) -> Table | None:
     """Return the table of a text in which quotation marks have no meaning; None unless each line has all cells so."""
+    if '"' not in text:
+        return None
     lines = [line.removesuffix("\r") for line in text.lstrip("\ufeff\r\n").split("\n")]
     head, *others = [(number, line) for number, line in enumerate(lines, 1) if line.strip()] or [(1, "")]
     delimiter = delimiter_of(head[1])
     columns = [column.strip() for column in head[1].split(delimiter)]
-    if '"' not in text or '"' in head[1] or len(columns) < 2 or not all(columns):
+    if '"' in head[1] or len(columns) < 2 or not all(columns):
         return None
     cells = [(number, line.split(delimiter)) for number, line in others]
     if not cells or any(len(row) != len(columns) for _, row in cells):

@@ -40,9 +40,9 @@ UNUSED = "unused.txt"  # file of a reading's folder with the columns that no rea
 LONGEST_ANSWER = 40  # characters of an answer that is no solution
 SCALE = re.compile(r"\d\s*(?:lakhs?|crores?|lacs?|tsd|mio|mrd|mn|bn|mln|mld|hundred|dozen)\b", re.IGNORECASE)
 TUTOR_COLUMNS = ("tutor", "model", "model_name", "model_id", "system")
-# Cells with the value of a failed formula or of a program, instead of a reply
 YES_NO = {"yes", "true", "1", "no", "false", "0", ""}
 MOST_WORDS = 5  # number of unknown words that are listed
+# Cells with the value of a failed formula or of a program, instead of a reply
 FAILED_CALL = (
     r"\[?(?:error|exception|request failed|traceback)\b.{0,60}"
     r"(?:\b[45]\d\d\b|rate.?limit|time.?out|too many|connection).{0,200}"
@@ -215,8 +215,7 @@ def read_recorded(path: Path, folder: Path) -> None:
     records = [record for record in read_foreign_replies(path) if isinstance(record, dict)]
     columns = list(dict.fromkeys(str(name) for record in records for name in record))
     by_folded = {name.casefold(): name for name in columns}
-    if all(isinstance(record, dict) for record in records):
-        check_reply_columns(path, records)
+    check_reply_columns(path, records)
     for name in (by_folded[name] for name in TUTOR_COLUMNS if name in by_folded):
         tutors = sorted({str(record[name]) for record in records if record.get(name) not in (None, "")})
         if len(tutors) > 1:

@@ -140,12 +140,9 @@ def likely_columns(records: Sequence[Mapping[str, Any]]) -> str:
     lengths = {name: sum(map(len, cells)) for name, cells in texts.items()}
     question = max(lengths, key=lambda name: lengths[name], default="OLD")
     shares = {
-        name: sum(digits_of(cell) is not None for cell in cells) for name, cells in texts.items() if name != question
-    }
-    shares = {
-        name: share
-        for name, share in shares.items()
-        if name.casefold() not in ID_COLUMNS and name[-2:].casefold() != "id"
+        name: sum(digits_of(cell) is not None for cell in cells)
+        for name, cells in texts.items()
+        if name != question and name.casefold() not in ID_COLUMNS and name[-2:].casefold() != "id"
     }
     answer = max(reversed(shares), key=lambda name: (bool(ANSWER_NAME.search(name)), shares[name]), default="OLD")
     return f"--columns {shlex.quote(f'question={question}')} {shlex.quote(f'answer={answer}')}"
