@@ -226,6 +226,7 @@ def verdict_evidence(parts: list[Sentence], steps: StepsShown | None) -> list[Ev
     parts = without_other_solutions(parts, lambda sentence: plain_label(sentence) is not None)
     evidence: list[Evidence[bool]] = []
     marked = [mark_steps(part.text.translate(BRACKETS)) for part in parts]
+    first_step = next((place for place, sentence in enumerate(marked) if marked_steps(sentence)), len(marked))
     for place, part in enumerate(parts):
         first, last = place == 0, place == len(parts) - 1
         sentence = part.text
@@ -239,8 +240,7 @@ def verdict_evidence(parts: list[Sentence], steps: StepsShown | None) -> list[Ev
             evidence.append(piece._replace(value=None) if contradicted else piece)
         elif last and UNDECIDED.search(sentence):
             evidence.append(Evidence(Rank.CONCLUSION, None, sentence))
-        steps_before = any(map(marked_steps, marked[:place]))
-        if (verdict := whole_verdict(sentence, marked[place], steps_before)) is not None:
+        if (verdict := whole_verdict(sentence, marked[place], steps_before=place > first_step)) is not None:
             evidence.append(Evidence(Rank.CONCLUSION, verdict, sentence))
     if not any(piece.rank < Rank.STATEMENT for piece in evidence):
         labels = [(label_verdict(part.text), part.text) for part in parts[-MOST_LAST_LABELS:]]
