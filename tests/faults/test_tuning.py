@@ -277,12 +277,14 @@ import json, sys
 from pathlib import Path
 from maieutic.config.curation import FineTuning
 from maieutic.core.errors import UserError
+from maieutic.curation import encoding
 from maieutic.curation.encoding import IGNORED, encode_chats
 from maieutic.rewards.loading import load_tokenizer
-folder = Path(sys.argv[1])
+known_ends, folder = encoding.end_tokens, Path(sys.argv[1])
 tokenizer = load_tokenizer(folder)
 results = []
-for template, chat, longest in json.load(sys.stdin):
+for template, chat, longest, *ends in json.load(sys.stdin):
+    encoding.end_tokens = lambda base: {tokenizer.convert_tokens_to_ids(end) for end in ends} or known_ends(base)
     tokenizer.chat_template = template or tokenizer.chat_template
     train = FineTuning(base="tiny", mix={"x": 1.0}, max_length=longest)
     try:
@@ -300,6 +302,11 @@ GEMMA = (
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
 COUNTING = "{{ messages | length }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}<end>{% endfor %}"
+PLAIN = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+NEXT_ROLE = (  # as of GLM: the next role's mark ends a turn
+    "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
 BROKEN = "{{ raise_exception('Conversation roles must alternate') }}"
 
 
@@ -310,14 +317,23 @@ def test_templates_of_other_models(tiny: Path) -> None:
         (GEMMA, [system, user, tutor], 512), (GEMMA, [tutor, user, tutor], 512),
         (COUNTING, [user, tutor, user, tutor], 512), (BROKEN, [user, tutor], 512),
         (GEMMA, [user, {**tutor, "content": "so " * 3000}], 100_000),
+        (PLAIN, [user, tutor, user, tutor], 512), (NEXT_ROLE, [user, tutor, user, tutor], 512),
+        (NEXT_ROLE, [user, tutor, user, tutor], 512, "<|user|>"),
     ]  # fmt: skip
     line = [str(SERVE), "-c", TEMPLATES, str(tiny)]
     done = subprocess.run(line, input=json.dumps(cases), capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
-    folded, tutor_first, counting, broken, overlong = json.loads(done.stdout.split("RESULT")[1])
+    folded, tutor_first, counting, broken, overlong, plain, next_role, ended_by_role = json.loads(
+        done.stdout.split("RESULT")[1]
+    )
     assert folded == ["<user>SYSTEM\n\nUSER<end><assistant>ASSISTANT<end>", "ASSISTANT<end>"]
     assert tutor_first[1] == "ASSISTANT<end>" * 2 and tutor_first[0].startswith("<assistant>ASSISTANT<end><user>")
     assert counting[1].startswith("tunings.t.base: the base's chat template renders a turn differently")
     assert "cannot render the example that begins with 'USER': Conversation roles must alternate" in broken[1]
     assert "have more tokens than the context of " in overlong[1]
     assert "set overlong to drop or truncate, since the base's context has only " in overlong[1]
+    assert plain[1].endswith("SSISTANT<|end|>") and plain[1].count("<|end|>") == 1, (
+        "the end of the sequence, at the end"
+    )
+    assert next_role[1] == "ASSISTANTASSISTANT<|end|>", "the next role's mark does not end this base's generation"
+    assert ended_by_role[1] == "ASSISTANT<|user|>" * 2

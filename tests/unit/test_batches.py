@@ -971,7 +971,9 @@ def test_credentials_of_netrc_are_sent_nowhere_even_beside_a_proxy(server: Serve
 
 def test_a_proxy_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://me:secret@proxy.example.org:3128")
-    monkeypatch.setenv("no_proxy", "internal.example.org")
+    monkeypatch.setenv("no_proxy", "internal.example.org,10.0.0.0/8")
+    assert proxy_of("https://10.1.2.3:8000/v1") == Proxy(), "a range of addresses"
+    assert proxy_of("https://11.1.2.3:8000/v1") != Proxy()
     proxy = proxy_of("https://api.example.org/v1")
     assert proxy.address == "http://proxy.example.org:3128" and proxy.auth is not None and proxy.auth.login == "me"
     assert (

@@ -284,6 +284,11 @@ def test_a_purse_that_cannot_be_written_ends_the_model_and_loses_no_answer(
     assert len(handler.requests) == len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) == 1
 
 
+def is_probe(body: dict[str, Any]) -> bool:
+    """Return True for the short request that finds out whether the endpoint answers."""
+    return str(body.get("prompt")).endswith("What is 2 + 2?")
+
+
 def most_of_work() -> Amount:
     """Return the most of one of the requests that `drive` sends, by the prices of `with_budget`."""
     loaded, item = work(1)[0]
@@ -401,9 +406,13 @@ COSTS = {
 def test_each_try_is_paid_by_what_its_body_reports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     response, tokens = COSTS[name]
     with_budget(monkeypatch, tmp_path, tokens=100_000)
-    with serving(scripted(lambda n, body: response)) as address, contextlib.suppress(UserError):
+    handler = scripted(lambda n, body: (200, completion("4"), {}) if is_probe(body) else response)
+    with serving(handler) as address, contextlib.suppress(UserError):
         drive(address, tmp_path, 1, attempts=1)
-    assert purse(tmp_path).spent("m").tokens == (most_of_work().tokens if tokens is None else tokens)
+    probes = sum(is_probe(body) for _, _, body in handler.requests)
+    assert len(handler.requests) == 1 + probes <= 2
+    expected = most_of_work().tokens if tokens is None else tokens
+    assert purse(tmp_path).spent("m").tokens == expected + 2 * probes
 
 
 def test_a_request_that_times_out_is_charged_and_one_that_never_connected_is_free(
@@ -412,12 +421,15 @@ def test_a_request_that_times_out_is_charged_and_one_that_never_connected_is_fre
     with_budget(monkeypatch, tmp_path, tokens=100_000)
 
     def hang(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
-        time.sleep(1.5)
+        time.sleep(0 if is_probe(body) else 1.5)
         return 200, completion("4"), {}
 
-    with serving(scripted(hang)) as address, pytest.raises(UserError, match="unanswered"):
+    handler = scripted(hang)
+    with serving(handler) as address:
         drive(address, tmp_path, 1, request_timeout=0.3, attempts=2)
-    assert purse(tmp_path).spent("m") == (2, 2 * most_of_work().tokens, pytest.approx(2 * most_of_work().usd))
+    probes = sum(is_probe(body) for _, _, body in handler.requests)
+    expected = 2 * most_of_work().tokens + 2 * probes, pytest.approx(2 * most_of_work().usd + 0.001 * probes)
+    assert purse(tmp_path).spent("m") == (2 + probes, *expected) and len(handler.requests) == 2 + probes
     (tmp_path / "purse.jsonl").unlink()
     with pytest.raises(UserError, match="unanswered"):
         drive("http://127.0.0.1:9", tmp_path, 1, attempts=1)

@@ -113,6 +113,7 @@ def test_devices_of_two_slurm_jobs_are_different_ones(locks: Path) -> None:
     ({"CUDA_VISIBLE_DEVICES": " 0 , 1 ,"}, ("CUDA_VISIBLE_DEVICES", ["0", "1"])),
     ({"CUDA_VISIBLE_DEVICES": "0,0"}, ("CUDA_VISIBLE_DEVICES", ["0"])),
     ({"CUDA_VISIBLE_DEVICES": ""}, ("CUDA_VISIBLE_DEVICES", [])),
+    ({"CUDA_VISIBLE_DEVICES": "1,-1,2"}, ("CUDA_VISIBLE_DEVICES", ["1"])),
     ({"CUDA_VISIBLE_DEVICES": "-1"}, ("CUDA_VISIBLE_DEVICES", [])),
     ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, ("CUDA_VISIBLE_DEVICES", [])),
     ({"CUDA_VISIBLE_DEVICES": "GPU-6f1a,GPU-77b2"}, ("CUDA_VISIBLE_DEVICES", ["GPU-6f1a", "GPU-77b2"])),

@@ -504,7 +504,7 @@ EXPENSIVE = {
     },
     "generate-replies": {
         "serving.backends", "replies.baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.answer_formats",
-        "benchmarks.tutorbench.baselines", "config.cards", "core.yaml_files", "serving.answers", "serving.client", "serving.refusals", "serving.responses", "replies.generate", "config.models", "config.thinking", "serving.pictures", "config.prompts", "core.paths", "core.records",
+        "benchmarks.tutorbench.baselines", "config.cards", "core.yaml_files", "serving.answers", "serving.client", "serving.refusals", "serving.responses", "serving.waits", "core.states", "replies.generate", "config.models", "config.thinking", "serving.pictures", "config.prompts", "core.paths", "core.records",
         "replies.sentences", "core.thinking", "serving.weights",
     },
     "tune-tutor": {
@@ -513,10 +513,10 @@ EXPENSIVE = {
         "rewards.training", "serving.weights",
     },
     "make-components": {
-        "config.curation", "config.models", "config.thinking", "config.prompts", "core.yaml_files", "core.paths", "core.records", "core.thinking",
+        "config.curation", "config.models", "config.thinking", "config.prompts", "core.yaml_files", "core.paths", "core.records", "core.states", "core.thinking",
         "curation.components", "curation.stage_runner", "curation.parsers", "curation.pipeline", "curation.records", "curation.rules",
         "curation.standards", "curation.texts", "curation.dialogues", "graders.choices", "graders.solution_numbers", "core.options", "graders.number_words", "graders.numerals", "graders.passages", "graders.reading", "graders.words",
-        "replies.generate", "serving.answers", "serving.backends", "serving.client", "serving.pictures", "serving.refusals", "serving.responses", "serving.weights",
+        "replies.generate", "serving.answers", "serving.backends", "serving.client", "serving.pictures", "serving.refusals", "serving.responses", "serving.waits", "serving.weights",
     },
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ import yaml
 from maieutic.config import settings
 from maieutic.config.datasets import Dataset, DatasetFile
 from maieutic.config.models import BaselineModel, Model, RewardModel, ServedModel, Training
+from maieutic.core.states import STATE_TABLE
 from maieutic.plan.plan import Plan
 from maieutic.tools.schemas import ENGINES, config_page
 from run_configs import check_config
@@ -77,6 +78,11 @@ def test_the_registry_has_the_reward_models_that_the_readme_names() -> None:
 
 def test_the_tables_of_keys_are_those_of_the_schema() -> None:
     assert Path("config/README.md").read_text(encoding="utf-8") == config_page(), "run make schemas"
+
+
+def test_the_table_of_states_is_that_of_the_code() -> None:
+    text = Path("docs/models.md").read_text(encoding="utf-8")
+    assert "".join(f"| {' | '.join(row)} |\n" for row in STATE_TABLE) in text
     sections = [
         settings.Config, settings.Run, settings.Report, Model, ServedModel, *(kind for kind, _ in ENGINES.values()),
     ]  # fmt: skip

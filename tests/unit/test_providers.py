@@ -77,10 +77,11 @@ def ask_all(address: str, folder: Path, quirk: dict[str, Any], **fix: Any) -> li
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set an API key, and make the waits between attempts short."""
+    """Set an API key, and make all waits short, also those that a provider asks for."""
     monkeypatch.setenv("TEST_KEY", "a-key-of-a-test-1234")
     monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(client, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(client.RateLimitGate, "close_for", lambda self, seconds: False)
 
 
 @pytest.mark.parametrize("quirk", QUIRKS, ids=[f"{quirk['provider']}: {str(quirk['body'])[:60]}" for quirk in QUIRKS])

@@ -128,14 +128,14 @@ def test_the_second_clean_subset_leaves_out_known_problems_too() -> None:
     assert [scores[name].n for name in ("win_rate", "win_rate_clean", "win_rate_clean_problems")] == [3, 2, 1]
 
 
-def test_a_refused_reply_never_wins() -> None:
+def test_a_refused_reply_is_missing_and_neither_wins_nor_loses() -> None:
     refused = reward("a", "m", None).model_copy(update={"refused": True, "why_none": "refused: 400"})
     grades = grades_by_reward_model(
         "first", make_item("a"), "", refused, reward("a", "reference", 0.5), leaked=False, known=False
     )
     wins = {grade.scoring: grade for grade in grades if grade.criterion == "win"}
-    assert (wins["robust"].value, wins["robust"].why_none) == (False, "refused: 400")
-    assert wins["paper_compat"].value is None, "the released code does not score refused replies"
+    for win in wins.values():
+        assert (win.value, win.correct, win.refused, win.why_none) == (None, None, True, "refused: 400")
     assert all(grade.value is None for grade in grades if grade.criterion == "score")
 
 

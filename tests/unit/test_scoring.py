@@ -111,7 +111,8 @@ def test_columns_of_a_score(scoring: Scoring, value: dict[str, Function]) -> Non
     assert columns == {
         "task": card.task, "metric": "own", "value": pytest.approx(value["macro_f1"].value(graded)), "n": 4,
         "missing": 3, "clusters": 2, "tutor": "me", "benchmark": "mrbench", "criterion": "c", "subset": "bridge, 2",
-        "by": "judge-1", "scoring": scoring, "headline": True, "unreadable": 1, "doubtful": 0, "version": card.version,
+        "by": "judge-1", "scoring": scoring, "headline": True, "unreadable": 1, "doubtful": 0, "withheld": False,
+        "version": card.version,
     }  # fmt: skip
     unrestricted = Measurement("own", metric.model_copy(update={"only": {}}), scoring, None, evidence)
     assert score_metric(card, "me", unrestricted, BootstrapSettings(100, 1)).subset is None

@@ -56,6 +56,14 @@ CORE = "(EngineCore_DP0 pid=12) ERROR 11-27 08:00:00 [core.py:842] "
 FAILED = (
     "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
 )
+
+
+def killed_by(code: int | str) -> str:
+    """Return the last lines of a log whose engine's process ended with a code."""
+    end = f"RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {{'EngineCore_DP0': {code}}}"
+    return f"INFO 11-28 08:00:00 [core.py:93] Initializing a V1 LLM engine\nTraceback (most recent call last):\n{end}\n"
+
+
 LOGS: dict[str, tuple[str | None, str, str]] = {
     "no log": (None, "the log is empty", READ_LOG),
     "empty log": ("\n", "the log is empty", READ_LOG),
@@ -94,6 +102,30 @@ LOGS: dict[str, tuple[str | None, str, str]] = {
         "subprocess.CalledProcessError: Command '['ninja']' returned", READ_LOG,
     ),
     "error of an earlier start": (f"{START_MARK}m ==\nValueError: old\n{START_MARK}m ==\nKeyError: 'new'\n", "KeyError: 'new'", READ_LOG),
+    # https://github.com/vllm-project/vllm/issues/16446, /18660: no error in the log, only the engine's exit code
+    "illegal instruction": (killed_by(-4), "the processor lacks an instruction", "another node or another image"),
+    "bus error": (killed_by(-7), "the shared memory /dev/shm is full", "--shm-size"),
+    "engine killed": (killed_by(-9), "the process was killed", "raise needs.mem_mb"),
+    "one of two engines killed": (killed_by("-9, 'EngineCore_DP1': 1"), "the process was killed", "raise needs.mem_mb"),
+    "engine failed by itself": (killed_by(1), "RuntimeError: Engine core initialization failed.", READ_LOG),
+    "worker's error above its consequence": (
+        f"{CORE}ValueError: Free memory on device (3.1/79.2 GiB) on startup is less than desired GPU memory utilization\n"
+        f"{CORE}RuntimeError: Worker initialization failed\n{FAILED}",
+        "ValueError: Free memory on device", "end other processes on the GPU",
+    ),
+    "a later error without a fix": (f"{CORE}torch.OutOfMemoryError: CUDA out of memory.\n{CORE}KeyError: 'rank'\n", "torch.OutOfMemoryError", USE_LESS_MEMORY),
+    **{
+        error: (f"{CORE}{error}\n{FAILED}", error, fix)
+        for error, fix in {
+            "RuntimeError: Failed to find C compiler. Please specify via CC environment variable": "install a C compiler",
+            "ImportError: /tmp/a/cuda_utils.so: failed to map segment from shared object": "export TMPDIR=",
+            "OSError: [Errno 37] No locks available": "export VLLM_CACHE_ROOT=",
+            "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device": "another environment",
+            "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).": "update the NVIDIA driver",
+            'zmq.error.ZMQError: ipc path "/scratch/a" is longer than 107 characters (sizeof(sockaddr_un.sun_path)).': "export TMPDIR=/tmp",
+            "ImportError: /opt/gcc/lib64/libstdc++.so.6: version `GLIBCXX_3.4.30' not found": "unset LD_LIBRARY_PATH",
+        }.items()
+    },
     "consequential error only": (FAILED, "RuntimeError: Engine core initialization failed.", READ_LOG),
 }  # fmt: skip
 
@@ -115,6 +147,11 @@ def test_the_cause_of_a_killed_server_is_the_kill_unless_its_log_has_an_error(tm
     )
     (tmp_path / "log").write_text("MemoryError: x\n")
     assert server_failure_cause(tmp_path / "log", -9).error_line == "MemoryError: x"
+    (tmp_path / "log").write_text(
+        "Fatal Python error: Illegal instruction\n\nCurrent thread 0x01:\n  File w.py, line 3\n"
+    )
+    for code in (-4, 132):
+        assert "AVX-512" in server_failure_cause(tmp_path / "log", code).error_line
 
 
 @pytest.mark.parametrize(("files", "has_template"), [

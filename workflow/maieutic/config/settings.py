@@ -203,6 +203,15 @@ class Run(StrictModel):
             "report."
         ),
     )
+    max_missing: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description=(
+            "Maximum share of a task's items without an answer (refused, filtered or failed, docs/models.md). Above "
+            "it, the value is shown with its bounds, without rank."
+        ),
+    )
     tutors_per_judge_job: int = Field(
         1,
         ge=1,

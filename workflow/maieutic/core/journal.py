@@ -6,12 +6,14 @@ job's outputs are rebuilt from its journal.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from glob import escape
 from pathlib import Path
@@ -234,6 +236,44 @@ def lock_path(journal: Path) -> Path:
 def unparsed_path(journal: Path) -> Path:
     """Return the path of the list of a judge's answers that could not be read, with one key of the journal a line."""
     return journal.with_suffix(".unparsed")
+
+
+def failed_path(journal: Path) -> Path:
+    """Return the path of the requests that failed in all tries while others were answered, with an answer a line."""
+    return journal.with_suffix(".failed")
+
+
+class FailedRequests:
+    """Requests of a journal that failed in all tries while others were answered.
+
+    They are no answers, so they stand beside the journal. A later run asks each of them once more.
+    """
+
+    def __init__(self, journal: Path, asks_again: bool) -> None:
+        """asks_again: False for a job of the run in which they failed, which takes a failure as the answer."""
+        self.path, self.asks_again = failed_path(journal), asks_again
+        self.known: dict[str, FinishedRequest] = {}
+        self.times: Counter[str] = Counter()
+        self.now: set[str] = set()  # keys that failed in this process
+        if self.path.is_file():
+            for line in self.path.read_bytes().split(b"\n"):
+                with contextlib.suppress(ValidationError):
+                    entry = FinishedRequest.model_validate_json(line)
+                    self.known[entry.key] = entry
+                    self.times[entry.key] += 1
+
+    def settled(self, key: str) -> FinishedRequest | None:
+        """Return the failure of a request that is not asked again; None if it is to be asked."""
+        is_settled = key in self.now or self.times[key] > 1 or not self.asks_again
+        return self.known.get(key) if is_settled else None
+
+    def add(self, entry: FinishedRequest) -> None:
+        """Append a failure."""
+        with open(self.path, "ab") as handle:
+            handle.write(entry.model_dump_json().encode() + b"\n")
+        self.known[entry.key] = entry
+        self.times[entry.key] += 1
+        self.now.add(entry.key)
 
 
 def take_lock(path: Path) -> IO[str]:

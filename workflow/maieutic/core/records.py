@@ -426,7 +426,10 @@ class Score(Record):
     n: number of items in the value. missing: number of items left out because the grader's answer cannot be parsed or
     the tutor's server refused the request. unreadable: number of items, included in `n`, whose reply cannot be parsed
     and counts as wrong. doubtful: number of those replies that the parser did not understand, although a value may
-    stand in them; best: the value if all of them were right, None without any. clusters: number of problems that the
+    stand in them; best: the value if all of them were right, None without any. if_wrong, if_right: the value if every
+    item without an answer by the tutor were wrong, and if every one were right; None without such items, or if the
+    metric's scale has no right and wrong. withheld: True if this would be the headline of its task, but more items than
+    `run.max_missing` have no answer. clusters: number of problems that the
     bootstrap resamples. normal: half-width of the normal 95 % interval, 1.96 sd / sqrt(n), which some papers report.
     version: version of the task's card, None for a number over several tasks or about a grader.
     """
@@ -451,6 +454,9 @@ class Score(Record):
     unreadable: int = 0
     doubtful: int = 0
     best: float | None = None
+    if_wrong: float | None = None
+    if_right: float | None = None
+    withheld: bool = False
     version: int | None = None
     normal: float | None = None
 

@@ -1,11 +1,14 @@
 """Encoding of chats as token ids and labels.
 
-The loss covers only the assistant's words and the end mark of each assistant turn.
+The loss covers only the assistant's words and the end mark of each assistant turn. Of a template whose turns have no
+end mark of their own, it covers the mark that ends the turn at generation: the next role's (GLM), or the
+end-of-sequence token. A model trained without one never learns to stop (https://github.com/huggingface/trl/pull/5988).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +52,8 @@ def encode_chats(tokenizer: Any, chats: Sequence[Chat], name: str, train: FineTu
     longer than the context, unless the entry sets `overlong` to `drop` or `truncate` and at least one chat is left.
     """
     context = loading.context_limit(base, tokenizer, train.max_length)
-    encoded = [encode_chat(tokenizer, chat, f"tunings.{name}") for chat in chats]
+    ends = end_tokens(base)
+    encoded = [encode_chat(tokenizer, chat, f"tunings.{name}", ends) for chat in chats]
     if train.overlong == "truncate":
         encoded = [truncated(ids, labels, context) for ids, labels in encoded]
     fitting = [(ids, labels) for ids, labels in encoded if ids and len(ids) <= context]
@@ -74,12 +78,25 @@ def truncated(ids: list[int], labels: list[int], context: int) -> tuple[list[int
     return (ids[:context], labels) if any(label != IGNORED for label in labels) else ([], [])
 
 
-def encode_chat(tokenizer: Any, chat: Chat, place: str) -> tuple[list[int], list[int]]:
-    """Return the token ids and labels of one chat. place: the config key of the tuning, for error messages.
+def end_tokens(base: Path) -> set[int] | None:
+    """Return the tokens at which a base's generation ends, or None if its folder does not list them."""
+    file = base / "generation_config.json"
+    listed = json.loads(file.read_text(encoding="utf-8")).get("eos_token_id") if file.is_file() else None
+    if listed is None:
+        return None
+    return {*listed} if isinstance(listed, list) else {listed}
+
+
+def encode_chat(
+    tokenizer: Any, chat: Chat, place: str, ends: Collection[int] | None = None
+) -> tuple[list[int], list[int]]:
+    """Return the token ids and labels of one chat.
+
+    place: the config key of the tuning, for error messages; ends: tokens at which generation ends, None if unknown.
 
     To locate an assistant's turn, the chat is rendered twice: up to the turn, with the generation prompt, and up to the
-    turn's end. Raises UserError if the second text does not begin with the first. If the template does not support a
-    system message, the message is prepended to the user's first message.
+    turn's end. Raises UserError if the second text does not begin with the first, or if nothing can end a turn. If the
+    template does not support a system message, the message is prepended to the user's first message.
     """
     try:
         chat = chat_for_template(tokenizer, chat)
@@ -96,11 +113,48 @@ def encode_chat(tokenizer: Any, chat: Chat, place: str) -> tuple[list[int], list
         problem = f"the base's chat template cannot render the example that begins with {beginning!r}: {error}"
         raise UserError(f"{place}.base", problem, "choose another base, or remove the example from the mix") from None
     tokens = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    ids = list(tokens["input_ids"])
     labels = [
         token if any(start <= first and last <= stop and last > first for start, stop in spans) else IGNORED
-        for token, (first, last) in zip(tokens["input_ids"], tokens["offset_mapping"], strict=True)
+        for token, (first, last) in zip(ids, tokens["offset_mapping"], strict=True)
     ]
-    return list(tokens["input_ids"]), labels
+    if not is_open_ended(chat, text, spans):
+        return ids, labels
+    mark = closing_token(tokenizer, chat, text, place, ends)
+    for _, stop in spans:
+        following = (
+            number
+            for number, (first, last) in enumerate(tokens["offset_mapping"])
+            if first >= stop and text[first:last].strip()
+        )
+        if (number := next(following, None)) is not None and ids[number] == mark:
+            labels[number] = mark
+    return (ids, labels) if chat[-1]["role"] != "assistant" else ([*ids, mark], [*labels, mark])
+
+
+def is_open_ended(chat: Chat, text: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Return True if the template puts nothing after the words of a turn that would end it."""
+    contents = [message["content"].rstrip() for message in chat if message["role"] == "assistant"]
+    return any(
+        content and text[start:stop].endswith(content) for content, (start, stop) in zip(contents, spans, strict=True)
+    )
+
+
+def closing_token(tokenizer: Any, chat: Chat, text: str, place: str, ends: Collection[int] | None) -> int:
+    """Return the token that ends a turn without an end mark: the mark of the user's turn, or the end of the sequence.
+
+    text: the rendered chat; ends: as in `encode_chat`. Raises UserError if the tokenizer has neither.
+    """
+    longer = rendered_chat(tokenizer, [*chat, {"role": "user", "content": "?"}], False)
+    following = longer[len(text.rstrip()) :].lstrip() if longer.startswith(text.rstrip()) else ""
+    special = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+    first = tokenizer(following, add_special_tokens=False)["input_ids"][:1]
+    is_end = bool(first) and first[0] in special and (ends is None or first[0] in ends)
+    token = first[0] if is_end else tokenizer.eos_token_id
+    if token is None:
+        problem = "nothing ends a turn in the base's chat template, and its tokenizer has no end-of-sequence token"
+        raise UserError(f"{place}.base", problem, "choose a base whose template ends each turn")
+    return int(token)
 
 
 def span_of(tokenizer: Any, chat: Chat, number: int, text: str, place: str) -> tuple[int, int]:

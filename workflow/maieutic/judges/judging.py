@@ -18,6 +18,7 @@ from maieutic.core.journal import REPEAT, FinishedRequest, Journal, unparsed_pat
 from maieutic.core.progress import Progress
 from maieutic.core.records import Judgement, Verdict, write_records
 from maieutic.core.shutdown import run_with_grace
+from maieutic.core.states import is_missing_answer, missing_reason
 from maieutic.judges.answers import parse_verdicts
 from maieutic.judges.questions import (
     Case,
@@ -34,7 +35,6 @@ from maieutic.serving.pictures import with_pictures
 
 log = logging.getLogger(__name__)
 PREFIX_BLOCK = 256  # characters in a block: about sixty tokens, or a few blocks of a server's prefix cache
-REFUSED_MARK = "refused: "  # beginning of the reason for a verdict that is missing because of a refusal
 MAX_RAW_CHARACTERS = 20_000  # maximum number of characters of an answer in the results; the journal keeps it whole
 JudgeWork = list[tuple[LoadedRubric, Case]]
 
@@ -46,7 +46,8 @@ STOP_ABOVE = 0.5  # default share of missing verdicts above which a job stops
 class JudgeSettings(NamedTuple):
     """Settings of a judge's jobs: its name and configuration, the model that answers, and the sampling seed.
 
-    stop_above: share of missing verdicts by one rubric above which a job stops.
+    stop_above: share of missing verdicts by one rubric above which a job stops; asks_failed: ask once more about
+    requests that failed in an earlier run.
     """
 
     name: str
@@ -54,6 +55,7 @@ class JudgeSettings(NamedTuple):
     model: VllmModel | HostedModel
     seed: int
     stop_above: float = STOP_ABOVE
+    asks_failed: bool = False
 
 
 class MissingVerdictMonitor:
@@ -132,7 +134,7 @@ def judge_request(loaded: LoadedRubric, case: Case, question: Question, settings
 def verdicts_of_entry(loaded: LoadedRubric, question: Question, entry: FinishedRequest) -> list[Verdict]:
     """Return the verdicts of an answer. They are missing if the server permanently refused the question."""
     if entry.error:
-        why = f"{REFUSED_MARK}{entry.error}"
+        why = missing_reason(entry.error)
         return [Verdict(criterion=name, value=None, why_none=why) for name in question.criteria or [None]]
     verdicts = parse_verdicts(loaded.rubric, question.criteria, entry.text, entry.finish)
     return [
@@ -263,16 +265,11 @@ def note_unparsed(journal: Path, judgements: Iterable[Judgement]) -> None:
     keys = [
         record.key
         for record in judgements
-        if any(verdict.value is None and not is_refused(verdict) for verdict in record.verdicts)
+        if any(verdict.value is None and not is_missing_answer(verdict.why_none) for verdict in record.verdicts)
     ]
     if keys:
         with open(unparsed_path(journal), "a", encoding="utf-8") as handle:
             handle.write("".join(f"{key}\n" for key in keys))
-
-
-def is_refused(verdict: Verdict) -> bool:
-    """Return True if a verdict is missing because the endpoint refused the question."""
-    return (verdict.why_none or "").startswith(REFUSED_MARK)
 
 
 def missing_reasons(judgements: Sequence[Judgement]) -> Counter[str]:
@@ -298,8 +295,9 @@ def run_judges(parts: Sequence[tuple[JudgeSettings, JudgeWork, Path, Path]], fil
         for part_panel, work, path, _ in parts:
             journal = stack.enter_context(Journal(path, FinishedRequest))
             asking = ModelRequests(
-                settings.name, settings.model, identity, journal, backend, files.pictures, settings.judge.model
-            )
+                settings.name, settings.model, identity, journal, backend, files.pictures, settings.judge.model,
+                settings.asks_failed,
+            )  # fmt: skip
             works.append(judge_all(work, asking, part_panel))
         outcomes = run_with_grace(run_concurrently(works, backend), settings.model.grace)
     for (_, _, _, out), judgements in zip(parts, outcomes, strict=True):

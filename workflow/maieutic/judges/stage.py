@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from maieutic.config.cards import JUDGE
@@ -20,6 +21,7 @@ from maieutic.config.rubrics import (
 )
 from maieutic.core import paths
 from maieutic.core.errors import UserError, check_all
+from maieutic.core.journal import failed_path
 from maieutic.core.records import LabelSetDescription
 from maieutic.datasets.labelled_sets import check_table, rubric_fits_labels
 from maieutic.datasets.registry import LOADERS
@@ -141,7 +143,9 @@ def judge_job_fields(plan: Plan, judge: str, **rubrics: list[str]) -> dict[str, 
 
 def judge_replies_job(plan: Plan, judge: str, benchmark: str, batch: str) -> JudgeReplies:
     fields = judge_job_fields(plan, judge, rubrics=plan.reply_rubrics(judge, benchmark), pairs=[], tags=[], family=[])
-    return JudgeReplies(**fields, benchmark=benchmark, tasks=tasks_of(plan.judge_cards(benchmark, judge)))
+    failed = failed_path(Path(paths.VERDICT_JOURNAL.of(judge=judge, benchmark=benchmark, batch=batch))).is_file()
+    tasks = tasks_of(plan.judge_cards(benchmark, judge))
+    return JudgeReplies(**fields, benchmark=benchmark, tasks=tasks, asks_failed=failed)
 
 
 def judge_labelled_job(plan: Plan, judge: str) -> JudgeLabelled:
@@ -151,6 +155,7 @@ def judge_labelled_job(plan: Plan, judge: str) -> JudgeLabelled:
         limit=plan.label_limit(judge),
         probes=plan.run.probes,
         probed=plan.validating_releases(judge) if plan.run.probes else [],
+        asks_failed=failed_path(Path(paths.LABELLED_JOURNAL.of(judge=judge))).is_file(),
     )
 
 

@@ -22,7 +22,8 @@ class AskJudge(Job):
 
     judge: name of the judge; entry: the judge's configuration, with only the rubrics of this job; answering:
     configuration of the judge's model; seed: sampling seed of the answers; stop_above: the job stops if the share of
-    missing verdicts by one rubric exceeds this value.
+    missing verdicts by one rubric exceeds this value; asks_failed: True if requests that failed in an earlier run are
+    on file, which this job asks once more.
     """
 
     judge: str
@@ -30,6 +31,7 @@ class AskJudge(Job):
     answering: Annotated[VllmModel | HostedModel, Field(discriminator="engine")]
     seed: int
     stop_above: float = STOP_ABOVE
+    asks_failed: bool = False
 
     def ask(self, work: JudgeWork, files: JobFiles, out: Path) -> None:
         """Ask all questions about the cases in `work`, and write a record for each question."""
@@ -37,7 +39,7 @@ class AskJudge(Job):
 
     def panel(self) -> JudgeSettings:
         """Return the settings of the job: judge, model, seed, and limit on missing verdicts."""
-        return JudgeSettings(self.judge, self.entry, self.answering, self.seed, self.stop_above)
+        return JudgeSettings(self.judge, self.entry, self.answering, self.seed, self.stop_above, self.asks_failed)
 
 
 class JudgeReplies(AskJudge):

@@ -23,7 +23,16 @@ from maieutic.core.locks import has_locks
 from maieutic.core.progress import format_duration
 from maieutic.core.rule_functions import with_parameters
 from maieutic.core.terminal import say
-from maieutic.launch import budget_limits, cluster, images, messages, partition_file, preflight, snakemake_compat
+from maieutic.launch import (
+    budget_limits,
+    cluster,
+    images,
+    messages,
+    partition_file,
+    preflight,
+    provenance,
+    snakemake_compat,
+)
 from maieutic.launch.reader_changes import keep_previous_grades
 from maieutic.launch.requests import models_perhaps_called, new_requests
 from maieutic.launch.results_lock import lock_results
@@ -267,7 +276,13 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     check_all(check.run for check in preflight.checks_of_start(plan, serve, sorted({*models, *prepared}), planned))
     for fault in preflight.unready_endpoints(plan.config, models_perhaps_called(planned)):
         say(f"needed only if an answer is not on file: {fault.line}", error=True)
-    for line in (*preflight.idle_judge_lines(plan), *budget_limits.concurrency_lines(plan, planned)):
+    if (unowned := provenance.ownership_fault()) is not None:
+        say(unowned.line, error=True)
+    for line in (
+        *snakemake_compat.conda_lines(workflow),
+        *preflight.idle_judge_lines(plan),
+        *budget_limits.concurrency_lines(plan, planned),
+    ):
         say(line, error=True)
     add_time_left(workflow)
     snakemake_compat.keep_job_errors(workflow, EXECUTOR_MESSAGES)

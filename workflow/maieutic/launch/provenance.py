@@ -7,6 +7,8 @@ datasets that affect a number. The report page marks every number that depends o
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -15,6 +17,7 @@ from pathlib import Path
 from maieutic.config import cards, rubrics
 from maieutic.config.datasets import Dataset, DatasetFile
 from maieutic.config.models import RewardModel
+from maieutic.core.errors import UserError
 from maieutic.core.extensions import extension_files, listed_name
 from maieutic.core.files import sha256_of, write_json
 from maieutic.core.paths import RESOURCES
@@ -41,12 +44,30 @@ MOST_EDITED = 20
 
 def git_output(*arguments: str, folder: Path = Path()) -> str | None:
     """Return the output of a git command in a folder; None if git is not installed or the command fails."""
+    done = run_git(*arguments, folder=folder)
+    return done.stdout if done is not None and done.returncode == 0 else None
+
+
+def run_git(*arguments: str, folder: Path = Path()) -> subprocess.CompletedProcess[str] | None:
+    """Run a git command in a folder; return None if git is not installed or does not end."""
     where = ["-C", str(folder)] if folder != Path() else []
+    variables = {**os.environ, "LC_ALL": "C"}
     try:
-        done = subprocess.run(["git", *where, *arguments], capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(
+            ["git", *where, *arguments], capture_output=True, text=True, check=False, timeout=60, env=variables
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+
+
+def ownership_fault(folder: Path = Path()) -> UserError | None:
+    """Return the error for a checkout whose commit is unknown, because its folder belongs to another user."""
+    done = run_git("rev-parse", "HEAD", folder=folder)
+    if done is None or "dubious ownership" not in done.stderr:
+        return None
+    place = shlex.quote(str(folder.resolve()))
+    problem = "the checkout belongs to another user, so git does not show its commit, and the record has none"
+    return UserError(str(folder.resolve()), problem, f"git config --global --add safe.directory {place}")
 
 
 def code_state(folder: Path = Path()) -> CodeState:

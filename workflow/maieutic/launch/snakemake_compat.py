@@ -36,6 +36,16 @@ def uses_containers(workflow: Workflow) -> bool:
     return any(method.name == "APPTAINER" for method in workflow.deployment_settings.deployment_method)
 
 
+def conda_lines(workflow: Workflow) -> list[str]:
+    """Return a line if the user's profile asks for conda environments, of which this workflow has none."""
+    if not any(method.name == "CONDA" for method in workflow.deployment_settings.deployment_method):
+        return []
+    profile = os.environ.get("SNAKEMAKE_PROFILE")
+    source = f"the profile of SNAKEMAKE_PROFILE ({profile})" if profile else "the command line or profile"
+    fix = "unset SNAKEMAKE_PROFILE" if profile else "leave it out; containers are used with --sdm apptainer"
+    return [f"{source} sets use-conda, but no rule has a conda environment, so it has no effect. Fix: {fix}"]
+
+
 def run_files(workflow: Workflow) -> list[Path]:
     """Return the files that are named with --configfile on the command line."""
     return [Path(str(file)) for file in workflow.overwrite_configfiles]

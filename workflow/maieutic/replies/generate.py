@@ -16,11 +16,21 @@ from maieutic.config.models import BaselineModel, HostedModel, ServedModel, Vllm
 from maieutic.config.prompts import Messages, render
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
-from maieutic.core.journal import REPEAT, FinishedRequest, Journal, Spool, canonical_digest, reply_journals, request_key
+from maieutic.core.journal import (
+    REPEAT,
+    FailedRequests,
+    FinishedRequest,
+    Journal,
+    Spool,
+    canonical_digest,
+    reply_journals,
+    request_key,
+)
 from maieutic.core.ledger import JobSpending, append_spending, utc_now
 from maieutic.core.progress import Progress
 from maieutic.core.records import Item, Prompt, Reply, Turn, iter_records, write_records
 from maieutic.core.shutdown import run_with_grace
+from maieutic.core.states import filter_error, state_of
 from maieutic.replies.baselines import baseline_reply
 from maieutic.serving.answers import Answer, Usage
 from maieutic.serving.backends import Backend, JobFiles, backend_of
@@ -126,14 +136,18 @@ class ModelRequests:
         backend: Backend,
         pictures: Path | None = None,
         answering: str | None = None,
+        asks_failed: bool = False,
     ) -> None:
         """Prepare the requests of the tutor or judge `name`.
 
-        pictures: folder of the pictures; answering: registry entry of the model that answers (default: `name`).
+        pictures: folder of the pictures; answering: registry entry of the model that answers (default: `name`);
+        asks_failed: ask once more about requests that failed in an earlier run.
         """
         self.answering = answering or name
         self.pictures = pictures
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
+        self.failed = FailedRequests(journal.path, asks_failed)
+        self.filtered = 0  # answers on file that a filter had cut, and that earlier versions took as replies
         self.counts = {False: RequestCounts(), True: RequestCounts()}  # of single requests, and of requests in batches
         self.rounds = TurnLog()
         self.waiting: dict[str, asyncio.Future[FinishedRequest]] = {}
@@ -185,6 +199,13 @@ class ModelRequests:
 
         what: plural noun for the message, such as "items".
         """
+        if self.filtered:
+            log.warning("%s: answers on file that a filter had cut, now missing: %d", self.name, self.filtered)
+        if self.failed.now:
+            log.warning(
+                "%s: requests that failed in all tries while others were answered: %d; the next run asks them again",
+                *(self.name, len(self.failed.now)),
+            )
         check_pending(self.name, progress, what, [self])
         if self.budget_error is not None:
             raise self.budget_error
@@ -202,7 +223,9 @@ class ModelRequests:
         """Return the answer to a request from the journal, or else from the server, and journal a new answer."""
         key = request_key(request, self.identity)
         if known := self.journal.answers.get(key):
-            return known
+            return self.with_state(known)
+        if failed := self.failed.settled(key):
+            return failed
         if key in self.waiting:  # an identical request is in progress: wait for its answer
             return await asyncio.shield(self.waiting[key])
         future = self.waiting[key] = asyncio.get_running_loop().create_future()
@@ -214,7 +237,10 @@ class ModelRequests:
             finally:
                 self.count_others(client)
             entry = FinishedRequest(key=key, **vars(answer))
-            self.journal.append(entry)
+            if state_of(entry.error) == "failed":
+                self.failed.add(entry)
+            else:
+                self.journal.append(entry)
             self.count(entry)
             future.set_result(entry)
             return entry
@@ -224,6 +250,14 @@ class ModelRequests:
             raise
         finally:
             del self.waiting[key]
+
+    def with_state(self, entry: FinishedRequest) -> FinishedRequest:
+        """Return an answer on file; one that a filter ended gets an error, which earlier versions did not record."""
+        error = filter_error(entry.finish, entry.error)
+        if error == entry.error:
+            return entry
+        self.filtered += 1
+        return entry.model_copy(update={"error": error})
 
     def count(self, answer: FinishedRequest | Answer) -> None:
         """Add one request and its tokens to the counts. A refusal costs nothing."""
@@ -509,7 +543,8 @@ class GenerateReplies(Job):
     """Job that generates one tutor's replies to tasks of one benchmark, under one protocol.
 
     entry: registry entry of the tutor; max_tokens: maximum value of a card's `max_tokens` in this run; seed: sampling
-    seed; shard: part of the items to answer (default: all items).
+    seed; shard: part of the items to answer (default: all items); asks_failed: True if requests that failed in an
+    earlier run are on file, which this job asks once more.
     """
 
     tutor: str
@@ -520,6 +555,7 @@ class GenerateReplies(Job):
     max_tokens: int | None = None
     seed: int
     shard: Shard = UNSHARDED
+    asks_failed: bool = False
 
     def journals(self, journal: Path) -> list[Path]:
         """Return the tutor's other journals for this benchmark: those of all items, and those of single shards.
@@ -557,7 +593,8 @@ def generate_replies(
         write_records(prompts, [])
         return
     files = JobFiles(next(iter(weights), None), journal, server_log, pictures, job.journals(journal))
-    ask_tutor(job.tutor, job.entry, work, RequestLimits(job.max_tokens, job.seed), files, out, prompts)
+    limits = RequestLimits(job.max_tokens, job.seed)
+    ask_tutor(job.tutor, job.entry, work, limits, files, out, prompts, job.asks_failed)
 
 
 def ask_tutor(
@@ -568,12 +605,13 @@ def ask_tutor(
     files: JobFiles,
     out: Path,
     prompts: Path,
+    asks_failed: bool = False,
 ) -> None:
-    """Write one Reply for each item in `work`, and the prompts that were sent."""
+    """Write one Reply for each item in `work`, and the prompts that were sent. asks_failed: as in GenerateReplies."""
     with Journal(files.journal, FinishedRequest, files.journals) as journal:
         backend, identity = backend_of(name, model, files)
         kept = ConversationResults.beside(out)
-        asking = ModelRequests(name, model, identity, journal, backend, files.pictures)
+        asking = ModelRequests(name, model, identity, journal, backend, files.pictures, asks_failed=asks_failed)
         run_with_grace(run_concurrently([run_conversations(work, asking, limits, kept)], backend), model.grace)
     kept.write(out, prompts)
 

@@ -10,6 +10,7 @@ from maieutic.config.cards import load_cards
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.records import SCORINGS, Grade, Item, Reply, Scoring, read_checked_records, read_items, write_records
+from maieutic.core.states import missing_reason
 from maieutic.graders.lexicon import ENGLISH, in_english_notation
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
@@ -101,7 +102,7 @@ def read_reply(grader: str, item: Item, reply: Reply, scoring: Scoring, language
     """
     language = language if scoring == "robust" else ENGLISH  # the released code knows one notation
     read, read_all = GRADERS[grader].read, GRADERS[grader].read_all
-    refused = f"refused: {reply.error}"
+    refused = missing_reason(reply.error or "")
     if read is not None:
         if reply.error:
             return [Reading(None, None, "", refused, refused=True)]

@@ -12,6 +12,7 @@ from maieutic.config.models import BaselineModel, HostedModel, RecordedModel, Vl
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
+from maieutic.core.journal import failed_path
 from maieutic.datasets.registry import LOADERS
 from maieutic.graders.lexicon import ENGLISH
 from maieutic.plan.inputs import card_files, source_files, tutor_items
@@ -94,12 +95,20 @@ def generate_replies_job(plan: Plan, benchmark: str, tutor: str) -> GenerateRepl
         protocol=plan.protocol_of(tutor),
         max_tokens=run.max_tokens,
         seed=run.seed,
+        asks_failed=has_failed(paths.REPLY_JOURNAL.of(benchmark=benchmark, tutor=tutor)),
     )
+
+
+def has_failed(journal: str) -> bool:
+    """Return True if requests of a journal failed in an earlier run. A job whose parameter changes so runs again."""
+    return failed_path(Path(journal)).is_file()
 
 
 def generate_shard_job(plan: Plan, benchmark: str, tutor: str, shard: str) -> GenerateReplies:
     number, total = map(int, shard.split("-of-"))
-    return generate_replies_job(plan, benchmark, tutor).model_copy(update={"shard": Shard(number, total)})
+    failed = has_failed(paths.SHARD_JOURNAL.of(benchmark=benchmark, tutor=tutor, shard=shard))
+    job = generate_replies_job(plan, benchmark, tutor)
+    return job.model_copy(update={"shard": Shard(number, total), "asks_failed": failed})
 
 
 def read_replies_job(plan: Plan, benchmark: str, tutor: str) -> ReadReplies:

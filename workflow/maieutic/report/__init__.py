@@ -21,7 +21,7 @@ PARTIAL_REPORT_FOLDER = "partial"
 def build_report(
     config: Path, results: Path, out: Path, missing_ok: bool = False, provenance: Path | None = None
 ) -> None:
-    """Write the page, its tables and problems.json into the folder `out`.
+    """Write the page, its tables and problems.json (failed parts, too many failed requests) into the folder `out`.
 
     The tables are scores.csv, scores.parquet, differences.csv, trust.csv and runtime.csv. The folder tables/ contains
     the tables that the page shows, figures/ its pictures, and items/ the items that are too large to embed in the page.
@@ -41,6 +41,7 @@ def build_report(
 def write_report(plan: Plan, record: Provenance | None, results: Path, out: Path, missing_ok: bool = False) -> None:
     """Write the report of a plan, like `build_report`. record: provenance of the run's code, cards and data."""
     from maieutic.core.paths import ITEM_DATA
+    from maieutic.replies.reply_counts import too_many_failed
     from maieutic.report.contrasts import difference_table, tutor_contrasts
     from maieutic.report.exports import FIGURE_FOLDER, TABLE_FOLDER, write_figures, write_tables
     from maieutic.report.page import render_page
@@ -84,22 +85,32 @@ def write_report(plan: Plan, record: Provenance | None, results: Path, out: Path
         handle.write(made.html)
     write_tables(made.tables, out / TABLE_FOLDER)
     write_figures(made.figures, out / FIGURE_FOLDER)
-    write_json(out / "problems.json", [problem._asdict() for problem in made.problems])
+    unanswered = [] if missing_ok else too_many_failed(plan, results)
+    write_json(
+        out / "problems.json",
+        [problem._asdict() for problem in made.problems]
+        + [{"place": error.place, "problem": error.problem, "fix": error.fix} for error in unanswered],
+    )
     if not missing_ok:
         shutil.rmtree(out / PARTIAL_REPORT_FOLDER, ignore_errors=True)
 
 
 def check_report(problems: Path, out: Path) -> None:
-    """Raise UserError naming the failed parts if parts of the page could not be made; otherwise write the file `out`.
+    """Raise UserError if parts of the page could not be made or too many requests failed; else write the file `out`.
 
-    problems: problems.json, in which `build_report` records the failed parts.
+    problems: problems.json, in which `build_report` records the failed parts and the tutors without enough answers.
     """
-    failures = json.loads(problems.read_text(encoding="utf-8"))
-    if failures:
+    recorded = json.loads(problems.read_text(encoding="utf-8"))
+    errors = [UserError(**entry) for entry in recorded if "place" in entry]
+    if failures := [entry for entry in recorded if "part" in entry]:
         summary = "; ".join(f"{failure['part']} ({failure['error']})" for failure in failures)
-        raise UserError(
-            str(problems.parent / "index.html"),
-            f"{len(failures)} part{'' if len(failures) == 1 else 's'} could not be made: {summary}",
-            "read results/logs/build_report.log and report the error; the other parts and the tables are complete",
+        errors.append(
+            UserError(
+                str(problems.parent / "index.html"),
+                f"{len(failures)} part{'' if len(failures) == 1 else 's'} could not be made: {summary}",
+                "read results/logs/build_report.log and report the error; the other parts and the tables are complete",
+            )
         )
+    if errors:
+        raise UserError.of(errors)
     write_json(out, {"parts": "all made"})

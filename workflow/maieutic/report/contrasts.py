@@ -8,8 +8,9 @@ A verdict compares the first tutor with the second by a task's headline metric:
   the largest difference that this number of problems cannot exclude.
 - SAME: none of these, but no item has a different grade, for example because all replies are identical.
 - INCONCLUSIVE: none of these, so more items are needed. The verdict is always INCONCLUSIVE if a tutor answered a
-  smaller share of the items than `report.least_readable`, since the answered items are not a random sample of the task,
-  or if the order could turn, should all replies that the parser did not understand be right.
+  smaller share of the items than `report.least_readable`, or if more of its requests than `run.max_missing` have no
+  answer, since the answered items are not a random sample of the task, or if the order could turn, should all replies
+  that the parser did not understand be right.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def tutor_contrasts(plan: Plan, results: Path) -> list[Contrast]:
     """
     compared: list[tuple[Difference, bool]] = []
     headlines = headline_scores(plan, results)
-    silent = {place for place, score in headlines.items() if is_silent(plan, score.readable)}
+    silent = {place for place, score in headlines.items() if score.withheld or is_silent(plan, score.readable)}
     for benchmark, loaded_cards in plan.benchmarks.items():
         cards = {loaded.card.task: loaded.card for loaded in loaded_cards}
         for entry in read_json(paths.DIFFERENCES.within(results, benchmark=benchmark)) or []:
@@ -112,13 +113,13 @@ def tutor_contrasts(plan: Plan, results: Path) -> list[Contrast]:
 
 
 def headline_scores(plan: Plan, results: Path) -> dict[tuple[str, str], Score]:
-    """Return the headline score of each task and tutor of the run under `robust`, by task and tutor."""
+    """Return the headline score, even if withheld, of each task and tutor under `robust`, by task and tutor."""
     return {
         (score.task, tutor): score
         for benchmark in plan.benchmarks
         for tutor, scores in read_scores(results, benchmark, plan.run.tutors).items()
         for score in scores
-        if score.headline and score.scoring == "robust"
+        if (score.headline or score.withheld) and score.scoring == "robust"
     }
 
 

@@ -12,7 +12,7 @@ from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
-from maieutic.replies.reply_counts import ReplyCounts
+from maieutic.replies.reply_counts import ReplyCounts, answers_too_few
 from maieutic.report.contrasts import Contrast, Verdict, leading_pair, with_first_tutor
 from maieutic.report.head import in_order, run_line, tiles_of, trust_line
 from maieutic.report.sections import ReportInput
@@ -324,7 +324,8 @@ def silent_tutors(plan: Plan, unasked: Sequence[tuple[str, str, ReplyCounts]]) -
         tutor
         for tutor in plan.run.tutors
         if (benchmarks := {benchmark for benchmark in plan.benchmarks if tutor in plan.tutors_on(benchmark)})
-        and benchmarks == {benchmark for benchmark, name, counts in unasked if name == tutor and counts.cause}
+        and benchmarks
+        == {benchmark for benchmark, name, counts in unasked if name == tutor and answers_too_few(plan, counts)}
     }
 
 
@@ -351,10 +352,20 @@ def missing_lines(
                     continue  # a task for other kinds of tutors is not missing
                 score = headlines.get((card.task, tutor))
                 if score is None or score.value is None:
-                    why = plan.why_not_answerable(card, tutor) or "no score: the job failed, or nothing can be graded"
+                    why = plan.why_not_answerable(card, tutor) or without_headline(
+                        scores.get(benchmark, []), card, tutor
+                    )
                     missing.setdefault(why, []).append(display_label(plan, tutor))
             lines += [f"{card.title}: {why} ({join_first(tutors)})" for why, tutors in missing.items()]
     return lines
+
+
+def without_headline(scores: Iterable[ReportedScore], card: Card, tutor: str) -> str:
+    """Return why a tutor has no headline score on a task."""
+    withheld = (score for score in scores if score.withheld and (score.task, score.tutor) == (card.task, tutor))
+    if score := next(withheld, None):
+        return f"not ranked: {score.missing} of {score.n + score.missing} items have no answer"
+    return "no score: the job failed, or nothing can be graded"
 
 
 def benchmark_values(

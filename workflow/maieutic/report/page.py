@@ -20,6 +20,7 @@ from maieutic.core.files import atomic_file
 from maieutic.core.ledger import latest_spending
 from maieutic.core.plugins import plugin_folders, plugin_objects
 from maieutic.core.records import SCORINGS, ReportedScore
+from maieutic.core.states import STATE_TABLE
 from maieutic.core.visible import policy_hash, script_safe_json, visible_text
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import NOT_SHIPPED, card_paths, changed_files, changed_files_of_task
@@ -93,7 +94,7 @@ def leaderboard(
     ranked: range of each tutor's ranks, by task and scoring.
     """
     ranked = ranked or {}
-    headlines = [score for score in scores if score.headline]
+    headlines = [score for score in scores if score.headline or score.withheld]
     by_cell = {(score.tutor, score.task): score for score in headlines if score.scoring == scoring}
     # The share of readable replies is the same under both scorings, and only scores under `robust` record the share.
     readable = {(score.tutor, score.task): score.readable for score in headlines if score.scoring == "robust"}
@@ -121,7 +122,7 @@ def leaderboard(
                         "not_asked": plan.why_not_answerable(card, model),
                         "best": model == best[card.task],
                         "readable": readable.get((model, card.task)),
-                        "silent": is_silent(plan, readable.get((model, card.task))),
+                        "silent": is_silent(plan, readable.get((model, card.task))) or (score and score.withheld),
                         "amber": score is not None and exceeds_doubt(score),
                         "at_floor": not baseline and at_floor(score),
                         "ranks": ranked.get((card.task, scoring), {}).get(model),
@@ -148,7 +149,8 @@ def best_tutor(
     rivals = [
         model
         for (model, task), score in by_cell.items()
-        if task == card.task and score.value is not None and not isinstance(plan.models[model], BaselineModel)
+        if task == card.task and score.headline and score.value is not None
+        if not isinstance(plan.models[model], BaselineModel)
     ]
     first = [model for model in rivals if ranked.get(model, ONLY_RANK)[:2] == (1, 1)]
     if len(first) != 1 or (len(rivals) > 1 and first[0] not in ranked):
@@ -559,6 +561,7 @@ def about_section(run: ReportInput) -> dict[str, Any]:
         "provenance": run.provenance,
         "reservations": published_departures(run),
         "headline": display_label(run.plan, names[0]) if names else None,
+        "states": STATE_TABLE,
     }
 
 

@@ -57,7 +57,7 @@ DIGITS = 6
 MOST_DOUBT = 0.03  # share of replies that the parser did not understand above which the number's light is amber
 TUTOR_FIELDS = {"benchmark", "headline", "version"}  # fields of tutors' scores that graders' scores do not have
 # Columns with the type float (NUMBERS) or text (TEXTS), even if all of their values are None
-NUMBERS = ("value", "low", "high", "readable", "best", "normal", "floor", "ceiling", "paper")
+NUMBERS = ("value", "low", "high", "readable", "best", "if_wrong", "if_right", "normal", "floor", "ceiling", "paper")
 TEXTS = ("criterion", "subset", "release")
 RequestKeys = Callable[[Reply, Turn], Hashable]
 

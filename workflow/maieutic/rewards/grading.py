@@ -26,9 +26,9 @@ def grades_by_reward_model(
     reply; leaked: True if the model was trained on the item's human reply; known: True if it was trained on the item's
     problem. `win_clean` is left out if `leaked`, `win_clean_problems` if `leaked` or `known`.
 
-    With `robust` scoring, an empty or refused reply never wins, whatever its score. With `paper_compat` scoring, the
-    scores are those of the text that the released scorer reads. Source: MathTutorBench, section 4.3 and the released
-    scorer.
+    With `robust` scoring, an empty reply never wins, whatever its score. A reply without an answer, for example because
+    the endpoint refused the request, is missing. With `paper_compat` scoring, the scores are those of the text that the
+    released scorer reads. Source: MathTutorBench, section 4.3 and the released scorer.
     """
     grades: list[Grade] = []
     wins = WINS[:1] if leaked else WINS[:2] if known else WINS
@@ -38,10 +38,8 @@ def grades_by_reward_model(
         scalar, human = reward.under(scoring), reference.under(scoring)
         if scalar.score is None or human.score is None:
             reason = scalar.why_none or f"human reply: {human.why_none}"
-            lost = scoring == "robust" and reward.refused
-            for name in [*wins, *MEASURES]:
-                value = False if lost and name in wins else None
-                grades.append(Grade(**common, criterion=name, value=value, correct=value, why_none=reason))
+            missing: dict[str, Any] = {"value": None, "correct": None, "why_none": reason, "refused": reward.refused}
+            grades += [Grade(**common, criterion=name, **missing) for name in [*wins, *MEASURES]]
             continue
         # Equal conversations must tie, even if two jobs scored them in different batches with different rounding.
         margin = 0.0 if scalar.key == human.key else scalar.score - human.score

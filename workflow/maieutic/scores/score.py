@@ -143,15 +143,16 @@ def score_task(
     index: GradeIndex,
     sampling: BootstrapSettings,
     judges: Sequence[str] | None = None,
+    max_missing: float = 1.0,
 ) -> list[Score]:
-    """Return every score of one tutor on one task. index, judges: see `measure_task`.
+    """Return every score of one tutor on one task. index, judges: see `measure_task`; max_missing: see `score_metric`.
 
     If items have copies, the intervals hold the variation between items and between answers, because an item and its
     copies are in one cluster.
     """
     scores = []
     for measurement in measure_task(card, items, index, judges):
-        scores.append(score_metric(card, tutor, measurement, sampling))
+        scores.append(score_metric(card, tutor, measurement, sampling, max_missing))
         if measurement.metric.headline:
             scores += repeat_scores(card, tutor, measurement, sampling)
     return scores
@@ -221,7 +222,8 @@ class MetricEvidence(NamedTuple):
 
     known: items with their grades; missing: number of covered items without a complete grade; counted: number of items
     that the metric covers; unreadable: number of known items whose reply cannot be read and counts as wrong; doubtful:
-    ids of those items whose reply the parser did not understand.
+    ids of those items whose reply the parser did not understand; unanswered: items whose request has no answer, each
+    with its gold value; bounded: True if an answer to such an item can only be right or wrong.
     """
 
     known: list[tuple[Item, GradedItem]]
@@ -229,12 +231,14 @@ class MetricEvidence(NamedTuple):
     counted: int
     unreadable: int = 0
     doubtful: frozenset[str] = frozenset()
+    unanswered: Sequence[tuple[Item, object]] = ()
+    bounded: bool = False
 
 
 def all_missing(metric: Metric, items: list[Item]) -> MetricEvidence:
     """Return the evidence of a metric whose items are all missing."""
-    counted = len(covered_items(metric, items))
-    return MetricEvidence([], counted, counted)
+    counted = covered_items(metric, items)
+    return MetricEvidence([], len(counted), len(counted), unanswered=[(item, None) for item in counted])
 
 
 def graded_items(
@@ -254,7 +258,15 @@ def graded_items(
         pairs = [(item, graded._replace(correct=graded.value == metric.value)) for item, graded in pairs]
     unread = [item.id for item, _ in pairs if has_no_answer(kind, grades[item.id])]
     doubtful = frozenset(name for name in unread if scoring == "robust" and is_doubt(grades[name].why_none))
-    return MetricEvidence(pairs, len(counted) - len(pairs), len(counted), len(unread), doubtful)
+    unanswered = [
+        (item, grade.gold if grade else None)
+        for item in counted
+        if (grade := grades.get(item.id)) is None or grade.refused
+    ]
+    bounded = metric.value is not None or all(graded.correct is not None for _, graded in pairs)
+    return MetricEvidence(
+        pairs, len(counted) - len(pairs), len(counted), len(unread), doubtful, unanswered, bounded and bool(pairs)
+    )
 
 
 def covered_items(metric: Metric, items: list[Item]) -> list[Item]:
@@ -311,17 +323,19 @@ def items_with_parts(
     if not any(grades for _, grades in sources):
         return None
     counted = covered_items(metric, items)
-    pairs, missing, unreadable = [], 0, 0
+    pairs, missing, unreadable, unanswered = [], 0, 0, list[tuple[Item, object]]()
     for item in counted:
         grades = [(kind, grades.get(item.id)) for kind, grades in sources]
         parts = tuple(metric_part(metric, scoring, kind, grade) for kind, grade in grades)
         by_parser = [kind for kind, grade in grades if kind not in MODEL_GRADERS and is_empty_grade(grade)]
         open_ = any(part is None and kind in by_parser for part, (kind, _) in zip(parts, grades, strict=True))
         missing += open_ or UNPARSED in parts or not any(grade for _, grade in grades)
+        if not any(grade for _, grade in grades) or any(grade.refused for _, grade in grades if grade):
+            unanswered.append((item, None))
         if not open_ and any(part not in (None, UNPARSED) for part in parts):
             pairs.append((item, GradedItem(None, None, None, parts)))
             unreadable += UNPARSED not in parts and any(has_no_answer(kind, grade) for kind, grade in grades)
-    return MetricEvidence(pairs, missing, len(counted), unreadable)
+    return MetricEvidence(pairs, missing, len(counted), unreadable, unanswered=unanswered)
 
 
 def metric_part(metric: Metric, scoring: Scoring, kind: str, grade: Grade | None) -> GradedItem | None:
@@ -337,12 +351,18 @@ def metric_function(name: str, metric: Metric, scoring: Scoring) -> Function:
     return RELEASED.get(function, METRICS[function]) if scoring == "paper_compat" else METRICS[function]
 
 
-def score_metric(card: Card, tutor: str, measured: Measurement, sampling: BootstrapSettings) -> Score:
-    """Return the score of one measurement, with its interval over whole problems."""
+def score_metric(
+    card: Card, tutor: str, measured: Measurement, sampling: BootstrapSettings, max_missing: float = 1.0
+) -> Score:
+    """Return the score of one measurement, with its interval over whole problems.
+
+    max_missing: share of items without an answer above which the score is no headline.
+    """
     name, metric, scoring, by, evidence = measured
     known, clusters = [graded for _, graded in evidence.known], [item.cluster for item, _ in evidence.known]
     function = metric_function(name, metric, scoring)
     estimated = estimate_statistic(function, known, clusters, sampling)
+    too_few = len(evidence.unanswered) > max_missing * evidence.counted
     return score_from_estimate(
         estimated._replace(n=evidence.counted - evidence.missing, missing=evidence.missing),
         card.task,
@@ -353,12 +373,26 @@ def score_metric(card: Card, tutor: str, measured: Measurement, sampling: Bootst
         subset=", ".join(metric.only.values()) or None,
         by=by,
         scoring=scoring,
-        headline=metric.headline,
+        headline=metric.headline and not too_few,
+        withheld=metric.headline and too_few,
+        if_wrong=value_if(function, evidence, right=False),
+        if_right=value_if(function, evidence, right=True),
         unreadable=evidence.unreadable,
         doubtful=len(evidence.doubtful),
         best=function.value(known_if_right(evidence)) if evidence.doubtful else None,
         version=card.version,
     )
+
+
+def value_if(function: Function, evidence: MetricEvidence, right: bool) -> float | None:
+    """Return a metric's value if all items without an answer were right, or all wrong; None without such items."""
+    if not evidence.unanswered or not evidence.bounded:
+        return None
+    answers = [
+        GradedItem(1.0 if gold is None else gold, True, gold) if right else GradedItem(wrong_label(gold), False, gold)
+        for _, gold in evidence.unanswered
+    ]
+    return function.value([*(graded for _, graded in evidence.known), *answers])
 
 
 def known_if_right(evidence: MetricEvidence) -> list[GradedItem]:
@@ -385,6 +419,9 @@ class ScoreColumns(TypedDict, total=False):
     unreadable: int
     doubtful: int
     best: float | None
+    if_wrong: float | None
+    if_right: float | None
+    withheld: bool
     version: int
     normal: float | None
 
@@ -428,11 +465,13 @@ class ScoringJob(SampledJob):
 class ScoreReplies(ScoringJob):
     """Job that computes the scores of one tutor on some tasks of one benchmark.
 
-    repeats: number of answers to an item that count. A copy of an item beyond it repeats an earlier answer.
+    repeats: number of answers to an item that count. A copy of an item beyond it repeats an earlier answer;
+    max_missing: share of a task's items without an answer above which it has no headline score.
     """
 
     tutor: str
     repeats: int = 1
+    max_missing: float = 0.05
 
 
 def leader_first(index: GradeIndex, leader: list[Path]) -> GradeIndex:
@@ -455,7 +494,8 @@ def score_replies(
     scores, sampling = [], BootstrapSettings(job.resamples, job.seed)
     for task in job.tasks:
         task_items = [item for item in cases if item.task == task and item.repeat < job.repeats]
-        scores += score_task(job.card(task), job.tutor, task_items, index, sampling, job.judging.get(task))
+        judges = job.judging.get(task)
+        scores += score_task(job.card(task), job.tutor, task_items, index, sampling, judges, job.max_missing)
     write_scores(scores, out)
 
 

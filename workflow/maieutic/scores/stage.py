@@ -86,6 +86,7 @@ def score_replies_job(plan: Plan, benchmark: str, tutor: str) -> ScoreReplies:
         tutor=tutor,
         tasks=plan.tasks_for(benchmark, tutor),
         repeats=plan.repeats_of(tutor),
+        max_missing=plan.run.max_missing,
         **scoring_fields(plan, benchmark, judged),
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from maieutic.core.secrets import redact, redact_sent_keys
+from maieutic.core.states import filter_error, usual_finish
 from maieutic.core.thinking import cut_at_stop, split_thinking
 
 LARGEST_COUNT = 2**53  # exclusive upper bound on token counts: not every JSON reader stores larger integers exactly
@@ -20,7 +21,8 @@ MOST_DIGITS = 20  # an integer with more digits is parsed as None
 TAGS = re.compile(r"<(?:style|script)[^>]{0,200}>[^<]{0,2000}</(?:style|script)>|<[^<>]{0,200}>")
 # Finish reason that is recorded if an answer's text is in OpenAI's field `refusal`, and its field `content` is null
 REFUSAL = "refusal"
-CONTENT_FILTER = "content_filter"  # finish reason of an answer that the endpoint's filter has cut or withheld
+THOUGHTS = frozenset({"thinking", "reasoning", "redacted_thinking", "reasoning_content"})  # types of parts
+COMPLETION_KEYS = frozenset({"choices", "usage", "prompt_filter_results", "output"})  # of a body that is a completion
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,18 @@ class MalformedAnswer(Exception):
         self.excerpt = excerpt
 
 
+class NoCandidate(MalformedAnswer):
+    """Error for a completion without any candidate, which is how some endpoints answer a blocked prompt.
+
+    usage: what it reports.
+    """
+
+    def __init__(self, problem: str, body: Any) -> None:
+        excerpt = body_excerpt(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
+        super().__init__(problem, excerpt)
+        self.usage = usage_of(body, has_text=False)
+
+
 def sanitise_text(text: str) -> str:
     """Replace lone surrogates, which cannot be stored as UTF-8, with question marks, and redact API keys."""
     return redact_sent_keys(text.encode("utf-8", "replace").decode("utf-8"))
@@ -132,8 +146,8 @@ def metadata_word(value: Any) -> str | None:
 def message_text(content: Any) -> str | None:
     """Return the text of a message's content, or None if the content is null or an empty list.
 
-    The text parts of a list are joined. Raises MalformedAnswer for any other type, and, with the types of the parts, if
-    no part of a list is a text.
+    The text parts of a list are joined; a list of thoughts alone has no text. Raises MalformedAnswer for any other
+    type, and, with the types of the parts, if no part of a list is a text.
     """
     if isinstance(content, str):
         return sanitise_text(content)
@@ -142,10 +156,25 @@ def message_text(content: Any) -> str | None:
     if not isinstance(content, list):
         raise MalformedAnswer(f"the content of the message is neither a text nor a list: {type(content).__name__}")
     texts = [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
+    if not texts and all(isinstance(part, dict) and part.get("type") in THOUGHTS for part in content):
+        return None
     if not texts:
         kinds = {str(part.get("type")) if isinstance(part, dict) else type(part).__name__ for part in content}
         raise MalformedAnswer(f"no text part, only: {sanitise_text(', '.join(sorted(kinds)))[:LONGEST_WORD]}")
     return sanitise_text("".join(texts))
+
+
+def thoughts_in(content: Any) -> str:
+    """Return the text of the thoughts in a message's list of parts, or an empty string."""
+    texts: list[str] = []
+    for part in content if isinstance(content, list) else []:
+        if isinstance(part, dict) and part.get("type") in THOUGHTS:
+            inner = next((part[name] for name in ("thinking", "text", "reasoning", "summary") if part.get(name)), "")
+            pieces = inner if isinstance(inner, list) else [{"text": inner}]
+            texts += [
+                piece["text"] for piece in pieces if isinstance(piece, dict) and isinstance(piece.get("text"), str)
+            ]
+    return sanitise_text("\n".join(texts))
 
 
 def parse_completion(reply: Any, chat: bool, stops: list[str], seconds: float, attempt: int) -> Answer:
@@ -157,18 +186,23 @@ def parse_completion(reply: Any, chat: bool, stops: list[str], seconds: float, a
     choices = reply.get("choices") if isinstance(reply, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict):
+        if isinstance(reply, dict) and not choices and COMPLETION_KEYS & reply.keys():
+            raise NoCandidate("no choices", reply)
         raise MalformedAnswer(
             "no choices", body_excerpt(json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace"))
         )
+    finish = usual_finish(metadata_word(choice.get("finish_reason")))
     if chat:
         message = choice.get("message")
+        if message is None and not {"delta", "text"} & choice.keys():
+            raise NoCandidate("no message", reply)
         if not isinstance(message, dict):
             raise MalformedAnswer("no message")
         content = message_text(message.get("content"))
         refusal = message.get("refusal")
         reasoning = message.get("reasoning_content") or message.get("reasoning")
     else:
-        content, reasoning, refusal = choice.get("text"), None, None
+        message, content, reasoning, refusal = {}, choice.get("text"), None, None
         if not isinstance(content, str):
             raise MalformedAnswer("no text")
         content = sanitise_text(content)
@@ -176,6 +210,8 @@ def parse_completion(reply: Any, chat: bool, stops: list[str], seconds: float, a
     sent = sanitise_text(str(refusal)) if refused else content or ""
     text, thought = split_thinking(sent)
     thoughts = [sanitise_text(reasoning)] if isinstance(reasoning, str) and reasoning else []
+    if more := thoughts_in(message.get("content")):
+        thoughts.append(more)
     if thoughts:
         text = text.lstrip()
     thoughts += [thought] if thought else []
@@ -188,7 +224,8 @@ def parse_completion(reply: Any, chat: bool, stops: list[str], seconds: float, a
         raw=None if raw == cut else raw,
         no_text=content is None,
         reasoning="\n".join(thoughts) or None,
-        finish=REFUSAL if refused else metadata_word(choice.get("finish_reason")),
+        finish=REFUSAL if refused else finish,
+        error=None if refused else filter_error(metadata_word(choice.get("finish_reason")), None),
         prompt_tokens=usage.prompt,
         completion_tokens=usage.answer,
         cached_tokens=usage.cached,

@@ -173,7 +173,7 @@ class BatchClient:
         fresh: True if this process collected it. An older refusal of all requests may since have been mended.
         """
         if isinstance(outcome, Refusal):
-            if scope_of(outcome, retry_after=False) == "one":
+            if scope_of(outcome) == "one":
                 return Answer("", None, "error", None, None, 0.0, 1, error=outcome.words)
             if not fresh:
                 return None

@@ -262,7 +262,7 @@ class BatchEndpoint:
                     raise Unanswered(f"a download is redirected to an invalid address ({error})") from None
             if response.status != 200:
                 body = await read_body(response, self.client.server.longest)
-                raise ErrorStatus(read_refusal(response.status, body), response.headers)
+                raise ErrorStatus(read_refusal(response.status, body, response.headers), response.headers)
             with open(out, "wb") as handle:  # noqa: ASYNC230 (a local file)
                 writer = RedactingWriter(handle, min(self.client.server.longest, most), most)
                 try:
@@ -300,7 +300,7 @@ class BatchEndpoint:
             ) as answer:
                 response = Response(answer.status, answer.headers, await read_body(answer, self.client.server.longest))
             if not 200 <= response.status < 300:
-                raise ErrorStatus(read_refusal(response.status, response.body), response.headers)
+                raise ErrorStatus(read_refusal(response.status, response.body, response.headers), response.headers)
             described = parse_body(response.body)
             if not isinstance(described, dict):
                 if not repeat:  # the endpoint may have accepted the batch
@@ -321,15 +321,15 @@ class BatchEndpoint:
             except ErrorStatus as error:
                 if not repeat and (error.refusal.status >= SERVER_FAILED or error.refusal.status in MAY_BE_ACCEPTED):
                     raise UnclearSubmission(error.refusal.words) from None
-                if scope_of(error.refusal, "Retry-After" in error.headers) != "passing":
+                if scope_of(error.refusal) != "passing":
                     raise self._fault(error.refusal, what, unknown) from None
-                wait = self.client.note_failure(error, attempt)
+                wait = self.client.note_failure(error, attempt, self.client.stated_wait(error))
             except (aiohttp.ClientError, TimeoutError, ConnectionError, MalformedAnswer, BodyTooLong) as error:
                 if never_encrypted(error):
                     raise self.client.untrusted(error) from None
                 if not repeat and not is_refused_connection(error):
                     raise UnclearSubmission(type(error).__name__) from None
-                wait = self.client.note_failure(error, attempt)
+                wait = self.client.note_failure(error, attempt, self.client.stated_wait(error))
             if attempt < self.client.server.attempts:
                 await wait_unless_shutdown(wait)
         raise Unanswered(f"{attempt} attempts to call {what} failed, last {self.client.last}")

@@ -331,7 +331,7 @@ def outcome_of(content: Mapping[str, Any]) -> Outcome:
 
 def passing_reason(refusal: Refusal) -> str | None:
     """Return a refusal as text if it is transient, else None."""
-    return refusal.words if scope_of(refusal, retry_after=False) == "passing" else None
+    return refusal.words if scope_of(refusal) == "passing" else None
 
 
 class AnswerIndex(NamedTuple):
@@ -404,7 +404,7 @@ class BatchAnswers:
         """Return True if a request need not be sent again: it was answered, or its refusal concerns it alone."""
         outcome = self.outcome(key)
         if isinstance(outcome, Refusal):
-            return scope_of(outcome, retry_after=False) == "one"
+            return scope_of(outcome) == "one"
         if not isinstance(outcome, dict):
             return False
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import logging
 import random
 import re
@@ -11,8 +10,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 import aiohttp
 
@@ -20,13 +21,15 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import REPEAT, canonical_digest
 from maieutic.core.secrets import model_list_headers, redact, register_sent_key
 from maieutic.core.shutdown import SHUTDOWN
-from maieutic.serving.answers import Answer, MalformedAnswer, Usage, parse_body, usage_of
+from maieutic.core.states import CONTENT_FILTER, FAILED_MARK, FILTERED_MARK
+from maieutic.serving.answers import Answer, MalformedAnswer, NoCandidate, Usage, parse_body, usage_of
 from maieutic.serving.budget import Purse, Reservation
 from maieutic.serving.connections import BodyTooLong, Response, get, open_session, post
 from maieutic.serving.refusals import (
     ACCOUNT_PHRASES,
     KEY_PHRASES,
     KEY_REFUSED,
+    OVERLOAD_PHRASES,
     PAYMENT_REQUIRED,
     WRONG_MODEL_PHRASES,
     Refusal,
@@ -39,6 +42,7 @@ from maieutic.serving.refusals import (
 )
 from maieutic.serving.responses import as_response_request, parse_reply
 from maieutic.serving.silent_changes import SilentChangeWatcher
+from maieutic.serving.waits import Wait
 
 log = logging.getLogger(__name__)
 FIRST_WAIT = 0.5
@@ -59,10 +63,13 @@ PROBE_AFTER = 3
 AFFORDABLE_TOKENS = re.compile(r"can only afford (\d+)")  # OpenRouter's refusal if the credit does not pay max_tokens
 MOST_REMEDIES = 5  # maximum number of changes to a registry entry that are tried, each on top of the previous ones
 MODELS_SHOWN = 8
-LONGEST_DATE = 64  # only this many characters of a date in Retry-After are parsed
+LIMIT_STATUS = 429
+LONGEST_STATED = 31 * 86400.0  # seconds; a longer wait is shown as this one
+SHORTEST_DAY = 60.0  # a limit per day with a shorter delay than this ends at another hour, which is not stated
+DAYS_END = {"googleapis.com": ZoneInfo("America/Los_Angeles")}  # whose midnight ends a provider's day
 SHUTDOWN_CHECK_SECONDS = 0.5  # interval at which a waiting request checks whether the job is shutting down
 SHUTDOWN_REASON = "the job is shutting down"
-LOGGED_WAIT = 5.0  # a Retry-After is logged if it delays requests by more than this many additional seconds
+LOGGED_WAIT = 5.0  # a stated wait is logged if it delays requests by more than this many additional seconds
 # Statuses of a proxy that did not wait for the model's answer, which may be billed all the same
 GAVE_UP_WAITING = frozenset({408, 499, 502, 504, 524})
 NOT_FOUND_STATUS = frozenset({400, 404, 405, 501})
@@ -83,7 +90,7 @@ class ServerSettings:
     omit: tuple[str, ...] = ()
     extra_body: dict[str, object] = field(default_factory=dict)
     thinking: dict[str, object] = field(default_factory=dict)  # request fields from the registry entry's `thinking`
-    patience: float = 3600.0  # maximum delay, in seconds, that a Retry-After may cause
+    patience: float = 3600.0  # maximum delay, in seconds, that the endpoint may ask for
     longest: int = 32 << 20  # maximum size of a response body in bytes
     name: str = ""  # name of the registry entry
     max_tokens_as: str = "max_tokens"
@@ -132,7 +139,7 @@ def unchanged_request(request: dict[str, Any]) -> dict[str, Any]:
 
 
 class RateLimitGate:
-    """Gate that delays all requests until the time that the server's Retry-After headers set."""
+    """Gate that delays all requests until the time that the endpoint states."""
 
     def __init__(self) -> None:
         self.opens = 0.0
@@ -179,6 +186,8 @@ class Client:
         self.answered: set[str] = set()  # digests of the parameters of answered requests
         self.consecutive_refusals = 0  # number of refusals since the last answer
         self.probe_after = PROBE_AFTER  # number of consecutive refusals after which a probe is sent
+        self.answers = 0  # number of answered requests and probes
+        self.checks: dict[str, asyncio.Task[bool]] = {}  # probes in flight that find out whether the endpoint answers
         self.probes: dict[str, asyncio.Task[Refusal | None]] = {}
         self.probe_answers: list[Answer] = []  # answers to probes, kept so that their tokens are counted
         self.failed_usage: list[Usage] = []  # what the endpoint reported for failed tries, which it bills as well
@@ -197,30 +206,55 @@ class Client:
         prepare: function that converts the request just before it is sent, so that memory need not contain the pictures
         of all waiting requests.
 
+        A wait that the endpoint states uses no attempt. If all attempts are used while other requests are answered,
+        the request itself fails, which is its answer.
+
         Raises Unanswered after the last attempt, and UserError if every request would be refused.
         """
-        for attempt in range(1, self.server.attempts + 1):
+        attempt, tries, waited, blank, alone = 0, 0, 0.0, 0, Failures()
+        while tries < self.server.attempts:
+            is_last = tries == self.server.attempts - 1
+            if tries > 1 and (self.answers or is_last) and alone.lacks_answer(self.answers):
+                alone.are_others_answered = await self.answers_now(request)
             async with self.slots, self.first_slots:
                 await self.gate.wait_until_open()
                 if SHUTDOWN.is_set:
                     raise Interrupted(SHUTDOWN_REASON)
                 if self.fault is not None:
                     raise self.fault
+                attempt += 1
                 try:
                     answer = await self._once(prepare(request), attempt)
                     self.note_answer(request)
                     return answer
                 except Exception as error:
-                    if (refused := await self.answer_to_refusal(error, attempt, request)) is not None:
+                    # An endpoint in trouble may answer once without a candidate. A blocked prompt is answered so again.
+                    blank += isinstance(error, NoCandidate)
+                    is_first = isinstance(error, NoCandidate) and blank == 1 and self.server.attempts > 1
+                    refused = None if is_first else await self.answer_to_refusal(error, attempt, request)
+                    if refused is not None:
                         return refused
-                    wait = self.note_failure(error, attempt)
-            if attempt < self.server.attempts:
+                    stated = self.stated_wait(error)
+                    wait = self.note_failure(error, tries + 1, stated)
+                    reason, failure = self.last, error
+            if attempt > 1 and not self.answers:
+                await self.check_alien(failure, request)
+            is_waiting = bool(stated) and waited + (stated or 0.0) <= self.server.patience
+            waited += stated or 0.0
+            tries += not is_waiting
+            alone.failed_at = self.answers
+            if tries < self.server.attempts:
                 await wait_unless_shutdown(wait)
-        raise Unanswered(f"{self.last} on try {attempt}")
+        if alone.lacks_answer(self.answers):
+            alone.are_others_answered = await self.answers_now(request)
+        if alone.are_others_answered:
+            return Answer("", None, "error", None, None, 0.0, attempt, error=f"{FAILED_MARK}{reason} on try {attempt}")
+        raise Unanswered(f"{reason} on try {attempt}")
 
     def note_answer(self, request: dict[str, Any]) -> None:
         """Record that the endpoint answers requests with these parameters."""
         self.answered.add(parameters_of(request))
+        self.answers += 1
         self.consecutive_refusals = 0
         self._open()
 
@@ -243,7 +277,7 @@ class Client:
             response = await post(self.open_session(), url, body, server.longest)
             if not 200 <= response.status < 300:
                 payment.note_refusal(response)
-                raise ErrorStatus(read_refusal(response.status, response.body), response.headers)
+                raise ErrorStatus(read_refusal(response.status, response.body, response.headers), response.headers)
             reply = parse_body(response.body)
             payment.usage = usage_of(reply)
             if (failure := error_in(reply)) is not None:
@@ -298,16 +332,21 @@ class Client:
         if never_encrypted(error):
             self.fault = self.fault or self.untrusted(error)
             raise self.fault from None
-        if not isinstance(error, ErrorStatus):
+        if isinstance(error, NoCandidate):
+            refusal, scope = Refusal(200, frozenset(), f"{error}: {error.excerpt}"), "unsure"
+        elif isinstance(error, ErrorStatus):
+            refusal, scope = error.refusal, scope_of(error.refusal)
+        else:
             return None
-        refusal = error.refusal
-        scope = scope_of(refusal, "Retry-After" in error.headers)
         if scope == "passing":
             return None
         if scope == "unsure":
             scope = "one" if await self._refused_alone(request) else "all"
         if scope == "one":
             self._open()
+            if isinstance(error, NoCandidate):
+                words = f"{FILTERED_MARK}{refusal.message}"
+                return Answer("", None, CONTENT_FILTER, *error.usage[:2], 0.0, attempt, error=words, no_text=True)
             return Answer("", None, "error", None, None, 0.0, attempt, error=refusal.words)
         async with self.deciding:  # requests that wait here keep their slots, so no further request is sent meanwhile
             if self.fault is None:
@@ -351,6 +390,31 @@ class Client:
             self.consecutive_refusals, self.probe_after = 0, 2 * self.probe_after
         return refused is None
 
+    async def answers_now(self, request: dict[str, Any]) -> bool:
+        """Return True if the endpoint answers one short request with the same parameters now, sent only once."""
+        parameters = parameters_of(request)
+        check = self.checks.get(parameters)
+        if check is None:
+            check = self.checks[parameters] = asyncio.create_task(self._check(probe_of(request)))
+        try:
+            return await asyncio.shield(check)
+        finally:
+            if check.done():
+                self.checks.pop(parameters, None)
+
+    async def _check(self, request: dict[str, Any]) -> bool:
+        """Send a short request once. Returns True if it is answered."""
+        async with self.slots:
+            await self.gate.wait_until_open()
+            if self.fault is not None:
+                return False
+            try:
+                self.probe_answers.append(await self._once(request, 1))
+            except Exception:  # whatever fails, the endpoint does not answer
+                return False
+        self.answers += 1
+        return True
+
     async def _probe(self, request: dict[str, Any]) -> Refusal | None:
         """Send a short request until it is answered or refused. Return the refusal, or None if it is answered.
 
@@ -359,14 +423,14 @@ class Client:
         for attempt in range(1, self.server.attempts + 1):
             try:
                 self.probe_answers.append(await self._once(request, attempt))
+                self.answers += 1
                 return None
             except Exception as error:
-                if (
-                    isinstance(error, ErrorStatus)
-                    and scope_of(error.refusal, "Retry-After" in error.headers) != "passing"
-                ):
+                if isinstance(error, NoCandidate):
+                    return Refusal(200, frozenset(), f"{error}: {error.excerpt}")
+                if isinstance(error, ErrorStatus) and scope_of(error.refusal) != "passing":
                     return error.refusal
-                wait = self.note_failure(error, attempt)
+                wait = self.note_failure(error, attempt, self.stated_wait(error))
             await wait_unless_shutdown(wait)
         raise Unanswered(f"{self.last} on try {attempt} of a probe")
 
@@ -380,6 +444,12 @@ class Client:
 
     async def _fix_of(self, refusal: Refusal, request: dict[str, Any]) -> str:
         """Return the fix for a refusal that concerns every request."""
+        if 300 <= refusal.status < 400:
+            place = refusal.message.removeprefix("redirect to ")
+            address = f"/{ADDRESSES[request['endpoint']]}"
+            if place.startswith("http") and place.endswith(address):
+                return f"set base_url: {place.removesuffix(address)}"
+            return "check base_url: it leads elsewhere, such as to the log-in page of a network"
         if refusal.status == PAYMENT_REQUIRED or ACCOUNT_PHRASES.search(refusal.message):
             least = AFFORDABLE_TOKENS.search(refusal.message)
             most = int(least[1]) - self.server.thinking_tokens if least else 0
@@ -435,13 +505,69 @@ class Client:
         except Exception:  # ignore any error: the list only improves the error message
             return []
 
-    def note_failure(self, error: Exception, attempt: int) -> float:
-        """Count a transient failure and return the seconds until the next attempt. Other errors are raised again."""
-        server_wait, words = None, ""
+    def stated_wait(self, error: Exception) -> float | None:
+        """Return the seconds that the endpoint asks to wait, or None if it states none.
+
+        Raises the error that ends the job if the wait outlasts its patience.
+        """
+        wait = error.refusal.wait if isinstance(error, ErrorStatus) else None
+        if wait is None:
+            return None
+        ends = self.end_of(wait)
+        if ends is not None:
+            assert isinstance(error, ErrorStatus)
+            limit = "a limit per day" if wait.daily else "a limit"
+            problem = f"{self.server.base_url}: {limit} holds until {ends} ({error.refusal.words})"
+            fix = "run again then: answered requests are not repeated"
+            if wait.seconds is not None and not wait.daily:
+                fix += f"; or set patience: {int(wait.seconds) + 60} to wait"
+            self.fault = self.fault or UserError(self.place, problem, fix)
+            raise self.fault
+        return wait.seconds
+
+    async def check_alien(self, error: Exception, request: dict[str, Any]) -> None:
+        """Raise the error that ends the job if an answer cannot be read, and the answer to a short request neither."""
+        if not isinstance(error, MalformedAnswer) or OVERLOAD_PHRASES.search(error.excerpt):
+            return
+        if await self.answers_now(request):
+            return
+        problem = f"{self.server.base_url} answers without an answer: {error.excerpt or error}"
+        fix = "check base_url, the account, and whether the network wants a log-in"
+        self.fault = self.fault or UserError(self.place, problem, fix)
+        raise self.fault
+
+    @property
+    def place(self) -> str:
+        """Place of the endpoint's errors: the registry entry, or the address without one."""
+        return f"models.{self.server.name}" if self.server.name else self.server.base_url
+
+    def end_of(self, wait: Wait) -> str | None:
+        """Return the time at which a wait ends that the job does not wait for, as text; None if it waits.
+
+        A limit per day ends the job even if the next requests may be sent soon: all others would wait as long again.
+        """
+        now = datetime.now().astimezone()
+        if wait.daily and (wait.seconds is None or wait.seconds <= SHORTEST_DAY):
+            host = str(urlsplit(self.server.base_url).hostname)
+            zone = next((zone for name, zone in DAYS_END.items() if host.endswith(name)), None)
+            if zone is None:
+                return "the end of the provider's day"
+            midnight = datetime.now(zone).replace(hour=0, minute=0, second=0) + timedelta(days=1)
+            return f"{midnight.astimezone(now.tzinfo):%Y-%m-%d %H:%M}"
+        if wait.seconds is not None and (wait.daily or wait.seconds > self.server.patience):
+            return f"{now + timedelta(seconds=min(wait.seconds, LONGEST_STATED)):%Y-%m-%d %H:%M}"
+        return None
+
+    def note_failure(self, error: Exception, attempt: int, stated: float | None) -> float:
+        """Count a transient failure and return the seconds until the next attempt. Other errors are raised again.
+
+        stated: seconds that the endpoint asks to wait.
+        """
+        words = ""
         if isinstance(error, ErrorStatus):
-            status, _, message = error.refusal
-            kind = f"{status}" if message == f"HTTP {status}" else f"{status} {message[:LONGEST_FAILURE_REASON]}"
-            server_wait = retry_after(error.headers, self.server.patience)
+            refusal = error.refusal
+            is_bare = refusal.message == f"HTTP {refusal.status}"
+            kind = f"{refusal.status}" if is_bare else f"{refusal.status} {refusal.message[:LONGEST_FAILURE_REASON]}"
         elif isinstance(error, MalformedAnswer | BodyTooLong):
             kind = f"{type(error).__name__} ({error})"
             words = error.excerpt if isinstance(error, MalformedAnswer) else ""
@@ -456,14 +582,29 @@ class Client:
             log.warning(
                 "%s: %s, try %d (failure %d of this kind)", self.server.base_url, self.last, attempt, self.retries[kind]
             )
-        # Retry-After delays all requests. This request's own backoff is used only if it is longer.
-        if server_wait is not None and self.gate.close_for(server_wait):
-            until = time.strftime("%H:%M:%S", time.localtime(time.time() + server_wait))
-            log.warning(
-                "%s sent Retry-After: no requests until %s (limit: models.*.patience)", self.server.base_url, until
-            )
+        # A stated wait delays all requests. This request's own backoff is used only if it is longer.
+        if stated is not None and self.gate.close_for(stated):
+            until = time.strftime("%H:%M:%S", time.localtime(time.time() + stated))
+            log.warning("%s asks to wait: no requests until %s (limit: models.*.patience)", self.server.base_url, until)
         wait = float(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0))
-        return wait if server_wait is None or server_wait < wait else 0.0
+        return wait if stated is None or stated < wait else 0.0
+
+
+class Failures:
+    """Failed tries of one request, and whether other requests were answered in between.
+
+    failed_at: number of requests that the endpoint had answered at the last failure.
+    """
+
+    def __init__(self) -> None:
+        self.are_others_answered, self.failed_at = True, 0
+
+    def lacks_answer(self, answers: int) -> bool:
+        """Return True if a probe has to show that the endpoint answers: no request was answered since the last failure.
+
+        answers: number of requests that the endpoint has answered.
+        """
+        return self.are_others_answered and answers == self.failed_at
 
 
 class Payment:
@@ -578,24 +719,3 @@ def apply_remedy(
     if key == "structured":
         return server, {name: kept for name, kept in probe.items() if name != "response_format"}
     return server, {**probe, key: value}
-
-
-def retry_after(headers: Mapping[str, str], patience: float) -> float | None:
-    """Return the seconds that a Retry-After header (a number or a date) asks to wait, at most `patience`.
-
-    Returns None if the header is missing or invalid.
-    """
-    value = headers.get("Retry-After")
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        when = email.utils.parsedate_tz(value[:LONGEST_DATE])
-        if when is None:
-            return None
-        try:
-            seconds = email.utils.mktime_tz(when) - time.time()
-        except (ValueError, OverflowError):  # the date is beyond the range of the system clock
-            seconds = patience
-    return min(max(seconds, 0.0), patience) if seconds == seconds else None

@@ -51,12 +51,15 @@ class Proxy(NamedTuple):
 def proxy_of(url: str) -> Proxy:
     """Return the proxy that the environment names for a URL.
 
-    aiohttp's own search for it (`trust_env`) would also send the credentials of ~/.netrc to any host.
+    aiohttp's own search for it (`trust_env`) would also send the credentials of ~/.netrc to any host. Ranges of
+    addresses in `no_proxy` (10.0.0.0/8) are understood.
     """
+    from requests.utils import should_bypass_proxies
+
     parts = urlsplit(url)
     proxies = urllib.request.getproxies()
     address = proxies.get(parts.scheme) or proxies.get("all")
-    if not address or not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
+    if not address or not parts.hostname or should_bypass_proxies(url, no_proxy=None):
         return Proxy()
     plain, auth = strip_auth_from_url(URL(address if "://" in address else f"http://{address}"))
     return Proxy(str(plain), auth)

@@ -12,6 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,7 +111,8 @@ def visible_devices(environment: Mapping[str, str]) -> tuple[str, list[str]]:
     for variable in VARIABLES:
         if variable in environment:
             named = [device.strip() for device in environment[variable].split(",")]
-            return variable, [device for device in dict.fromkeys(named) if device not in {"", "-1", "NoDevFiles"}]
+            usable = takewhile(lambda device: device not in {"-1", "NoDevFiles"}, named)  # CUDA ignores what follows
+            return variable, [device for device in dict.fromkeys(usable) if device]
     return VARIABLES[0], [str(index) for index in range(len(gpu_names()))]
 
 

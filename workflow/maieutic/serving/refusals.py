@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -17,6 +18,7 @@ import yaml
 
 from maieutic.core.secrets import redact
 from maieutic.serving.answers import MalformedAnswer, parse_body
+from maieutic.serving.waits import Wait, wait_of
 
 SERVER_FAILED = 500  # lowest HTTP status of a server error
 LONGEST_MESSAGE = 300
@@ -100,12 +102,15 @@ Scope = Literal["passing", "one", "all", "unsure"]
 class Refusal(NamedTuple):
     """Refusal by an endpoint.
 
-    status: HTTP status; codes: error codes in the body, in lower case; message: text on one line with keys redacted.
+    status: HTTP status; codes: error codes in the body, in lower case; message: text on one line with keys redacted, of
+    limited length; wait: wait that the response asks for; text: whole text.
     """
 
     status: int
     codes: frozenset[str]
     message: str
+    wait: Wait | None = None
+    text: str = ""
 
     @property
     def words(self) -> str:
@@ -113,19 +118,23 @@ class Refusal(NamedTuple):
         return f"{self.status}: {self.message}"
 
 
-def read_refusal(status: int, body: bytes) -> Refusal:
-    """Parse the body of a refusal, in any of the forms that endpoints use."""
+def read_refusal(status: int, body: bytes, headers: Mapping[str, str] = MappingProxyType({})) -> Refusal:
+    """Parse a response with an error status, in any of the forms that endpoints use."""
     try:
         content = parse_body(body)
     except MalformedAnswer as error:
         # From status 500 on, use an HTML page as the message: a proxy may describe the failure there. Below 500, ignore
         # such a page, because its words could match by chance the phrases that decide the scope.
         content = error.excerpt if status >= SERVER_FAILED else None
-    return refusal_in(status, content)
+    refusal = refusal_in(status, content, headers)
+    if 300 <= status < 400 and (place := headers.get("Location")):
+        return refusal._replace(message=redact(f"redirect to {place}")[:LONGEST_MESSAGE])
+    return refusal
 
 
-def refusal_in(status: int, content: Any) -> Refusal:
+def refusal_in(status: int, content: Any, headers: Mapping[str, str] = MappingProxyType({})) -> Refusal:
     """Return the refusal in a body's JSON, in `error` (OpenAI, Gemini), `detail` (FastAPI) or the body itself."""
+    whole = content
     if isinstance(content, list) and content:
         content = content[0]
     outer = content if isinstance(content, dict) else {}
@@ -149,9 +158,10 @@ def refusal_in(status: int, content: Any) -> Refusal:
     if named and named[0].replace("_", " ").lower() not in text.replace("_", " ").lower() and "code" in fields:
         text = f"{named[0]} {text}"
     # A lone surrogate could neither be stored nor printed.
-    storable = text.encode("utf-8", "replace").decode("utf-8")
-    message = redact(" ".join(storable.split()) or f"HTTP {status}")[:LONGEST_MESSAGE]
-    return Refusal(status, frozenset(code.lower() for code in named), message)
+    storable = " ".join(text.encode("utf-8", "replace").decode("utf-8").split())
+    message = redact(storable or f"HTTP {status}")[:LONGEST_MESSAGE]
+    wait = wait_of(headers, whole, storable) if status in TRANSIENT_STATUS or status >= SERVER_FAILED else None
+    return Refusal(status, frozenset(code.lower() for code in named), message, wait, storable)
 
 
 def detail_of(entry: Any) -> str:
@@ -188,35 +198,31 @@ def error_in(content: Any) -> Refusal | None:
     return refusal_in(status, {"error": error or "finish_reason error"})
 
 
-def scope_of(refusal: Refusal, retry_after: bool) -> Scope:
-    """Return the scope of a refusal: `passing` (retry), `one` (this request), `all` (every request), or `unsure`.
-
-    retry_after: True if the response has a Retry-After header.
-    """
-    status, codes, message = refusal
-    money = bool(ACCOUNT_PHRASES.search(message) or codes & ALL_REQUESTS_CODES) and not (
-        retry_after or RETRY_PHRASES.search(message)
-    )
+def scope_of(refusal: Refusal) -> Scope:
+    """Return the scope of a refusal: `passing` (retry), `one` (this request), `all` (every request), or `unsure`."""
+    status, codes, text = refusal.status, refusal.codes, refusal.text or refusal.message
+    money = refusal.wait is None and bool(ACCOUNT_PHRASES.search(text) or codes & ALL_REQUESTS_CODES)
+    money = money and not RETRY_PHRASES.search(text)
     about_one = bool(codes & SINGLE_REQUEST_CODES) or (
-        bool(SINGLE_REQUEST_PHRASES.search(message)) and not ALL_REQUESTS_PHRASES.search(message)
+        bool(SINGLE_REQUEST_PHRASES.search(text)) and not ALL_REQUESTS_PHRASES.search(text)
     )
-    if status in TRANSIENT_STATUS or status >= 500:
-        if status >= 500 and about_one:
+    if status in TRANSIENT_STATUS or status >= SERVER_FAILED:
+        if status >= SERVER_FAILED and about_one:
             return "one"
         return "all" if money and (status == 429 or codes & ALL_REQUESTS_CODES) else "passing"
     if not 400 <= status < 500 or status in (KEY_REFUSED, PAYMENT_REQUIRED):
         return "all"
-    if codes & ALL_REQUESTS_CODES or KEY_PHRASES.search(message):
+    if codes & ALL_REQUESTS_CODES or KEY_PHRASES.search(text):
         return "all"
-    limited = OVERLOAD_PHRASES.search(message) or RETRY_PHRASES.search(message)
+    limited = OVERLOAD_PHRASES.search(text) or RETRY_PHRASES.search(text)
     # Either this request is too large, or max_tokens is too large in every request.
     if status == TOO_LARGE and (limited or not about_one):
         return "unsure"
-    if OVERLOAD_PHRASES.search(message):
+    if OVERLOAD_PHRASES.search(text):
         return "passing"
     if about_one:
         return "one"
-    return "all" if ACCOUNT_PHRASES.search(message) else "unsure"
+    return "all" if ACCOUNT_PHRASES.search(text) else "unsure"
 
 
 class Remedy(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from maieutic.serving.answers import Answer, MalformedAnswer, parse_completion
+from maieutic.serving.answers import Answer, MalformedAnswer, NoCandidate, parse_completion
 
 NAMES = {"messages": "input", "max_tokens": "max_output_tokens"}
 PARTS = {"text": "input_text", "image_url": "input_image"}
@@ -60,7 +60,10 @@ def as_chat_answer(reply: Any) -> dict[str, Any]:
     refusals = [part["refusal"] for part in parts if isinstance(part.get("refusal"), str)]
     incomplete = reply.get("incomplete_details") if isinstance(reply, dict) else None
     reason = incomplete.get("reason") if isinstance(incomplete, dict) else None
-    if not (texts or refusals or reason):  # with a reason but no text, the answer was cut off during thinking
+    if output == []:
+        raise NoCandidate("no output", reply)
+    is_thought = bool(items) and all(item.get("type") == "reasoning" for item in items)
+    if not (texts or refusals or reason or is_thought):  # with a reason, the answer was cut off during thinking
         raise MalformedAnswer("no output_text")
     thoughts = [part for item in items if item.get("type") == "reasoning" for part in object_list(item.get("summary"))]
     summary = "\n".join(part["text"] for part in thoughts if isinstance(part.get("text"), str))

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -199,6 +200,7 @@ class VllmServer:
 START_MARK = "== maieutic starts a server of "  # marks each start in the log; only the text after the last mark is read
 LONGEST = 300  # maximum number of characters of an error
 LAST_LINES = 4000
+MOST_LAST = 40  # of these lines at the end, which name the exit codes of the engine's processes
 # Prefix of a log line, such as `(EngineCore_DP0 pid=12) ERROR 11-27 08:00:00 [core.py:842] `. All parts are optional.
 PREFIX = re.compile(
     r"^(?:\([\w ]+ ?pid=\d+\)\s*)?(?:(?:ERROR|WARNING|INFO|CRITICAL) [\d-]+ [\d:.,]+ \[[^\]]*\]\s?)?"
@@ -208,9 +210,19 @@ ERROR = re.compile(r"^(?:[A-Za-z_][\w]*\.)*[A-Z]\w*(?:Error|Exception|Exit|Inter
 # Errors that are only consequences of an error in another process
 CONSEQUENTIAL_ERROR = re.compile(
     r"engine (?:core|process) .{0,20}fail|see (?:root cause|stack trace)|enginedead|engine core proc|workerproc"
+    r"|(?:worker|executor|engine).{0,20} initiali[sz]ation failed"
     r"|systemexit|keyboardinterrupt|cancellederror|processraised|broken ?pipe|eoferror|connection(?:reset|refused)",
     re.IGNORECASE,
 )
+
+
+class Cause(NamedTuple):
+    """Cause of a server's end: its error on one line, and the fix."""
+
+    error_line: str
+    fix: str
+
+
 USE_LESS_MEMORY = "lower max_model_len, or raise needs.gpus"
 FIXES: tuple[tuple[str, str], ...] = (
     (r"estimated maximum model length is (\d+)", "set max_model_len: {0}"),
@@ -223,16 +235,35 @@ FIXES: tuple[tuple[str, str], ...] = (
     (r"chat template", "set endpoint: completions, or choose an instruct model"),
     (r"trust_remote_code", "read the model's code, pin its revision, then set trust_remote_code: true"),
     (r"unrecognized arguments|invalid choice", "correct engine_args or runtime_args in the registry entry"),
+    (r"C\+?\+? compiler|(?<![/\w])gcc\b(?!/)", "install a C compiler (gcc and g++), or load its module"),
+    (r"failed to map segment", "/tmp does not allow programs (noexec): export TMPDIR=FOLDER on a disk that does"),
+    (
+        r"No locks available|Errno 37\b",
+        "the file system has no locks: export VLLM_CACHE_ROOT=FOLDER and XDG_CACHE_HOME=FOLDER on a local disk",
+    ),
+    (r"no kernel image", "this build does not support the GPU: choose another partition, or another environment"),
+    (
+        r"driver.{0,60}(?:too old|insufficient)|insufficient.{0,40}driver",
+        "update the NVIDIA driver, or choose another node or an environment for an older CUDA",
+    ),
+    (r"longer than \d+ characters|AF_UNIX path too long", "the socket's path is too long: export TMPDIR=/tmp"),
+    (r"GLIBCXX_|CXXABI_|libstdc\+\+", "a module or conda brings an older libstdc++: unset LD_LIBRARY_PATH"),
     (r"architectures? .{0,80}not supported|not supported for now", "choose a model that this version of vLLM supports"),
 )
 READ_LOG = "read this log, then run again"
-
-
-class Cause(NamedTuple):
-    """Cause of a server's end: its error on one line, and the fix."""
-
-    error_line: str
-    fix: str
+# Signals that end a process without an error in the log
+SIGNAL_CAUSES = {
+    4: Cause(
+        "the processor lacks an instruction of this build, such as AVX-512", "choose another node or another image"
+    ),
+    7: Cause(
+        "the shared memory /dev/shm is full", "enlarge it (Docker: --shm-size=8g or --ipc=host), or choose another node"
+    ),
+    9: Cause("the process was killed", "raise needs.mem_mb: the machine's memory may have run out"),
+}
+SHELL_SIGNAL = 128  # a shell or container adds this number to the number of the signal
+# vLLM's main process names the exit codes of its engine's processes, which are negative for a signal.
+ENGINE_CODES = re.compile(r"Failed core proc\(s\): \{([^}]*)\}")
 
 
 def server_failure_cause(log: Path, code: int | None = None) -> Cause:
@@ -243,17 +274,29 @@ def server_failure_cause(log: Path, code: int | None = None) -> Cause:
     lines = [line for line in lines if line.strip()]
     errors = [number for number, line in enumerate(lines) if ERROR.match(line) or ": error: " in line[:40]]
     roots = [number for number in errors if not CONSEQUENTIAL_ERROR.search(lines[number])]
-    if code == -9 and not roots:
-        return Cause("the process was killed", "raise needs.mem_mb: the machine's memory may have run out")
-    if roots:
-        words = whole_error(lines, roots[-1])
-    else:
-        words = lines[errors[-1]] if errors else (lines or ["the log is empty"])[-1]
-    words = " ".join(words.split())[:LONGEST]
-    for pattern, fix in FIXES:
-        if match := re.search(pattern, words, re.IGNORECASE):
-            return Cause(words, fix.format(*match.groups()))
-    return Cause(words, READ_LOG)
+    last = lines[errors[-1]] if errors else (lines or ["the log is empty"])[-1]
+    texts = [" ".join(whole_error(lines, number).split())[:LONGEST] for number in reversed(roots)]
+    for words in texts or [" ".join(last.split())[:LONGEST]]:
+        for pattern, fix in FIXES:
+            if match := re.search(pattern, words, re.IGNORECASE):
+                return Cause(words, fix.format(*match.groups()))
+    if not texts and (killed := SIGNAL_CAUSES.get(signal_of(lines, code) or 0)):
+        return killed
+    return Cause(texts[0] if texts else " ".join(last.split())[:LONGEST], READ_LOG)
+
+
+def signal_of(lines: Sequence[str], code: int | None) -> int | None:
+    """Return the number of the signal that ended a server or one of its engine's processes, or None.
+
+    code: exit code of the server.
+    """
+    named = ENGINE_CODES.findall(" ".join(lines[-MOST_LAST:]))
+    codes = [int(number) for number in re.findall(r"-?\d+\b(?=[,}]|$)", ",".join(named))]
+    for ended in [*codes, *([] if code is None else [code])]:
+        number = -ended if ended < 0 else ended - SHELL_SIGNAL
+        if number in SIGNAL_CAUSES:
+            return number
+    return None
 
 
 def whole_error(lines: list[str], number: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -14,7 +15,7 @@ from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import folders_with_code
 from maieutic.core.visible import terminal_line
-from maieutic.launch import cluster, images, preflight
+from maieutic.launch import cluster, images, preflight, provenance
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_before_pins, plan_of
@@ -79,6 +80,9 @@ def findings_of(files: Sequence[Path], offline: bool = False) -> Iterator[Findin
         except UserError:
             return
     yield from environments(plan)
+    if fault := provenance.ownership_fault():
+        yield Finding("git", "note", fault.problem, fault.fix)
+    yield from libraries()
     yield disk(plan)
     yield memory(plan)
     yield from gpus(plan)
@@ -127,6 +131,18 @@ def environments(plan: Plan | None) -> Iterator[Finding]:
             "matches its lock" if fresh else f"built from lock {built}, but this checkout has another lock",
             "" if fresh else fix,
         )
+
+
+def libraries() -> Iterator[Finding]:
+    """Yield a finding if a library of LD_LIBRARY_PATH keeps the serving environment from starting."""
+    python = Path(".venv/serve/bin/python")
+    if not os.environ.get("LD_LIBRARY_PATH") or not python.exists():
+        return
+    done = subprocess.run([str(python), "-c", "import zmq, pandas"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        fix = "unset LD_LIBRARY_PATH (a module or conda has set it)"
+        yield Finding("libraries", "fault", f"the serving environment cannot be imported: {last}", fix)
 
 
 def disk(plan: Plan | None) -> Finding:

@@ -14,14 +14,13 @@ from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, remove
-from maieutic.core.journal import KEY_PREFIX, lock_path, take_lock, unparsed_path
+from maieutic.core.journal import KEY_PREFIX, failed_path, lock_path, take_lock, unparsed_path
 from maieutic.core.ledger import valid_json_lines
 from maieutic.core.paths import Pattern
-from maieutic.judges.judging import REFUSED_MARK
+from maieutic.core.states import filter_error, is_missing_answer, state_of
 from maieutic.launch.batches import NO_NAME
 from maieutic.launch.results_lock import locked_results
 from maieutic.launch.runs import saved_config, saved_configs
-from maieutic.serving.answers import CONTENT_FILTER
 from maieutic.serving.batches import BatchFolder
 from maieutic.simulation import paths as simulation_paths
 from maieutic.simulation.paths import (
@@ -227,14 +226,21 @@ def drop_missing(journal: RequestJournal, reasons: Container[str]) -> int:
         )
         # Requests without a line in a collected batch may then be submitted again.
         failed = BatchFolder.beside(journal.path).drop_failed() if dropped or FAILED in reasons else 0
-        if not dropped:
+        failures = failed_path(journal.path)
+        forgets_failures = FAILED in reasons and failures.is_file()
+        if forgets_failures:
+            failed += len({entry.get("key") for entry in valid_json_lines(failures)})
+        if not dropped and not forgets_failures:
             return failed
         # Remove the outputs before rewriting the journal, so that they are made anew after a kill in between.
         for output in journal.outputs:
             output.unlink(missing_ok=True)
-        with atomic_file(journal.path, "wb") as file:
-            file.writelines(line for line in lines if missing_key(line, reasons, keys) is None)
-        unparsed_path(journal.path).unlink(missing_ok=True)
+        if forgets_failures:
+            failures.unlink()
+        if dropped:
+            with atomic_file(journal.path, "wb") as file:
+                file.writelines(line for line in lines if missing_key(line, reasons, keys) is None)
+            unparsed_path(journal.path).unlink(missing_ok=True)
         return len(dropped) + (failed if FAILED in reasons else 0)
     finally:
         handle.close()
@@ -251,12 +257,8 @@ def missing_key(line: bytes, reasons: Container[str], unparsed: Container[str]) 
         return None
     if not isinstance(entry, dict) or not isinstance(key := entry.get("key"), str):
         return None
-    is_dropped = (
-        (bool(entry.get("error")) and REFUSED in reasons)
-        or (entry.get("finish") == CONTENT_FILTER and FILTERED in reasons)
-        or key in unparsed
-    )
-    return key if is_dropped else None
+    state = state_of(filter_error(entry.get("finish"), entry.get("error")))
+    return key if state in reasons or key in unparsed else None
 
 
 def unparsed_keys(journal: RequestJournal) -> set[str]:
@@ -268,7 +270,7 @@ def unparsed_keys(journal: RequestJournal) -> set[str]:
         for line in valid_json_lines(output):
             verdicts = line.get("verdicts") if isinstance(line, dict) else None
             if isinstance(verdicts, list) and any(
-                verdict.get("value") is None and not str(verdict.get("why_none")).startswith(REFUSED_MARK)
+                verdict.get("value") is None and not is_missing_answer(str(verdict.get("why_none")))
                 for verdict in verdicts
             ):
                 keys.add(str(line.get("key")))
