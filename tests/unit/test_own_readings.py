@@ -12,12 +12,16 @@ from maieutic.config.cards import read_card
 from maieutic.config.people import PreferenceSet
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of
+from maieutic.datasets.options import check_places
 from maieutic.datasets.word_problems import word_problem_items
 from maieutic.launch.preflight import idle_judge_lines
 from maieutic.preparation.own_readings import (
     check_choices,
+    check_label_columns,
+    check_one_reply_each,
     check_own_words,
     check_resolves,
+    check_spellings,
     checks_of_readings,
     preview_of_own_files,
     read_recorded,
@@ -140,6 +144,49 @@ def test_the_number_of_an_option_is_a_doubt(tmp_path: Path) -> None:
     record = {"question": "Pick: (1) 6 (2) 7. What is 3+4?", "answer": "2"}
     with pytest.raises(UserError, match="1 answers would be wrong in their own words, such as '2'"):
         check_own_words(tmp_path / "p.csv", card, [record], word_problem_items([record], card.task))
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"question": "7 x 8? (A) 54 (B) 56", "answer": "2"}, "1 answers are numbers of options, such as '2'"),
+        ({"question": "7 x 8?", "Option 1": "54", "Option 2": "56", "answer": "2"}, "numbers of options"),
+        ({"question": "Primes?", "A": "2", "B": "4", "C": "9", "D": "5", "answer": "1,4"}, "numbers of options, such as '1,4'"),
+        ({"question": "7 x 8? (A) 54 (B) 56", "answer": "56"}, None), ({"question": "7 x 8?", "answer": "2"}, None),
+        ({"question": "3 - 1? A) 1 B) 2", "answer": "2"}, None), ({"question": "Day a) of 2?", "answer": "2"}, None),
+    ],
+)  # fmt: skip
+def test_the_number_of_a_listed_option_is_refused(record: dict[str, str], message: str | None) -> None:
+    if message is None:
+        check_places("p.csv", [(record, record["answer"])])
+        return
+    with pytest.raises(UserError, match=message):
+        check_places("p.csv", [(record, record["answer"])])
+
+
+def test_labels_in_two_columns_or_spellings_are_refused() -> None:
+    path = Path("labels.csv")
+    rows = [{"id": "1", "label": "Yes", "adjudicated": "No"}, {"id": "2", "label": "No", "adjudicated": "No"}]
+    with pytest.raises(UserError, match="column adjudicated has labels as well, which differ"):
+        check_label_columns(path, rows)
+    check_label_columns(path, [{**row, "adjudicated": row["label"], "resolves": "no"} for row in rows])
+    check_label_columns(path, [{**row, "adjudicated": "round 1"} for row in rows])
+    with pytest.raises(UserError) as error:
+        check_spellings(path, [{"id": "100", "annotator": "Ann"}, {"id": "100.0", "annotator": "ann "}])
+    assert "such as 100 and 100.0" in error.value.lines and "such as Ann and ann" in error.value.lines
+    check_spellings(path, [{"id": 100, "annotator": "Ann"}, {"id": "10", "annotator": "Ben"}])
+
+
+def test_several_choices_for_one_request_are_refused(tmp_path: Path) -> None:
+    choice = {"message": {"role": "assistant", "content": "Why?"}}
+    record = {"custom_id": "a", "response": {"status_code": 200, "body": {"choices": [choice]}}}
+    path = tmp_path / "batch.jsonl"
+    path.write_text(json.dumps(record), encoding="utf-8")
+    check_one_reply_each(path)
+    record["response"]["body"]["choices"].append(choice)  # type: ignore[index]
+    path.write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(UserError, match="1 records have several choices"):
+        check_one_reply_each(path)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import io
 import json
 import re
 from collections import Counter
@@ -397,6 +399,20 @@ def test_strata_are_weighted_by_their_size_and_not_by_their_answers() -> None:
     corrected = corrected_mean([*few, *many], [0.0] * 1000)
     expected = (np.mean([reply.people for reply in few]) + np.mean([reply.people for reply in many])) / 2
     assert corrected.value == pytest.approx(expected) and corrected.replies == 1000
+
+
+def test_a_sheet_with_the_answers_of_another_person_is_refused(sample: tuple[Path, Key, list[Unit]]) -> None:
+    folder, key, _ = sample
+    sheet = folder / "sheet-ann.csv"
+    text = sheet.read_text(encoding="utf-8-sig")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    with open(sheet, "w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, [*rows[0], "ben"])
+        writer.writeheader()
+        writer.writerows({**row, "answer": "No", "ben": "Yes"} for row in rows)
+    with pytest.raises(UserError, match="column ben has answers as well as the column answer"):
+        read_files([sheet], key, None, 1)
+    sheet.write_text(text, encoding="utf-8")
 
 
 def test_labels_need_one_design_and_a_minus_survives_a_spreadsheet(tmp_path: Path) -> None:

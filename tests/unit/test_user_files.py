@@ -636,9 +636,6 @@ NOTED: dict[str, tuple[str, str]] = {
         "conversation,user_message,bot_response\na,4,Why?\na,4,How?\n", "exchanges whose question repeats the one before: 1",
     ),
     "short rows": ("conversation,role,text,note\na,student,4\na,tutor,Why?,x\n", ":2): their last cells are empty"),
-    "states of messages": (
-        "conversation,role,text,deleted\n" + "a,student,4,no\na,tutor,Why?,no\n" * 3 + "a,student,5,yes\na,tutor,So?,no\n", "",
-    ),
     "thoughts": (
         "conversation,role,text\na,student,4\na,tutor,<think>wrong</think>Why?\n",
         "tutor's turns with reasoning in marks such as <think>, which was left out: 1",
@@ -655,10 +652,80 @@ def test_what_is_left_out_is_noted(tmp_path: Path, case: str) -> None:
     content, note = NOTED[case]
     content_read = read_transcripts(written(tmp_path / "chats.csv", content), Reading())
     notes = content_read.notes
-    if case == "states of messages":
-        assert content_read.unused == "deleted (no: 7, yes: 1)"
-        return
     assert any(line.endswith(note) for line in notes) if note else not any("thread_id" in line for line in notes)
+
+
+UNSETTLED: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
+    # content, part of the error, the flag that it prints, and the turns that are read then
+    "states of messages": (
+        "conversation,role,text,deleted\na,student,4,no\na,tutor,Why?,no\na,student,5,yes\na,student,6,no\n",
+        "column deleted may tell messages that do not count: no (3), yes (1). Fix: pass --only deleted=no",
+        {"only": {"deleted": frozenset({"no"})}}, ["student: 4", "tutor: Why?", "student: 6"],
+    ),
+    "edits of messages": (
+        "conversation,role,text,edit_of\na,student,4,\na,tutor,Whyy?,\na,tutor,Why?,2\n", "--only edit_of=",
+        {"tags": ["edit_of"]}, ["student: 4", "tutor: Whyy?\n\nWhy?"],
+    ),
+    "exchanges with the newest first": (
+        "session_id,start_time,input,output\na,2025-03-04T10:05:00,8,And 5%?\na,2025-03-04T10:00:00,15%?,10%?\n",
+        "pass --columns time=start_time", {"columns": {"time": "start_time"}},
+        ["student: 15%?", "tutor: 10%?", "student: 8", "tutor: And 5%?"],
+    ),
+    "a branch behind a first message without a parent": (
+        "conversation,role,text,id,parent\na,student,4,11,0\na,tutor,Why?,12,11\na,student,5,13,12\na,tutor,So?,14,12\n",
+        "1 messages answer the same message as another (column parent)", {}, [],
+    ),
+    "a time that cannot be read": (
+        "conversation,role,text,time\na,student,4,2025-01-01 10:00\na,tutor,Why?,soon\n",
+        "column time cannot be read as times", {"sort": "time"}, [],
+    ),
+    "rows without a time": (
+        "conversation,role,text,time\na,student,4,2025-01-01 10:00\na,tutor,Why?,\n",
+        "1 rows have no time in column time", {"sort": "time"}, [],
+    ),
+    "a dump": ("conversation,role,text\na,student,4\na,tutor,\\N\n", "as in a database's dump", {}, []),
+    "a text that a spreadsheet has cut": (f"conversation,role,text\na,student,4\na,tutor,{'x' * 32_767}\n", "where a spreadsheet cuts them", {}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UNSETTLED)
+def test_what_is_not_settled_stops_the_command(tmp_path: Path, case: str) -> None:
+    content, problem, settled, turns = UNSETTLED[case]
+    file = written(tmp_path / "chats.csv", content)
+    first = Reading(sort=settled["sort"]) if "sort" in settled else Reading()
+    with pytest.raises(UserError) as error:
+        read_transcripts(file, first)
+    assert problem in error.value.lines
+    if turns:
+        assert turns_of(file, Reading(**settled)) == {"a": turns}
+
+
+def test_pictures_within_messages_and_written_line_breaks_are_counted(tmp_path: Path) -> None:
+    parts = [{"type": "input_text", "text": "Area?"}, {"type": "input_image", "image_url": "x"}]
+    rows = [
+        {"session": "a", "role": "user", "content": parts},
+        {"session": "a", "role": "assistant", "content": "So\\nnow \\neq"},
+    ]
+    notes = read_transcripts(written(tmp_path / "chats.json", json.dumps(rows)), Reading()).notes
+    assert "parts of messages that are no text, left out: 1" in notes
+    rows[1]["content"] = "So\\n\\nnow"
+    notes = read_transcripts(written(tmp_path / "chats.json", json.dumps(rows)), Reading()).notes
+    assert "texts with \\n for a line break, kept as they are: 1" in notes
+
+
+def test_numbers_of_databases_and_columns_without_sentences_are_what_they_are(tmp_path: Path) -> None:
+    times = [{"$date": {"$numberLong": "1741082700000"}}, {"$date": {"$numberLong": "1741082400000"}}]
+    rows = [
+        {"conversation": "a", "role": role, "text": role, "time": time}
+        for role, time in zip(("tutor", "student"), times, strict=True)
+    ]
+    assert turns_of(written(tmp_path / "a.json", json.dumps(rows)), Reading(sort="time")) == {
+        "a": ["student: student", "tutor: tutor"]
+    }
+    slack = "subtype,user,ts\njoin,U01,1741082700.1\nleft,U02,1741082800.1\nkick,U03,1741082900.1\n"
+    with pytest.raises(UserError) as error:
+        read_transcripts(written(tmp_path / "slack.csv", slack), Reading())
+    assert "turns=" not in error.value.fix and "text=" not in error.value.fix
 
 
 def test_versions_and_orders_are_settled_by_the_printed_flags(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON document, whi
 MOST_PARQUET_MB = 400.0  # maximum size of the values of a Parquet file, which is compressed
 MOST_FAULTS = 20  # maximum number of faulty rows that are listed one by one
 FORMATS = "CSV (UTF-8), .xlsx, .ods, JSON lines, JSON or Parquet"
+LONGEST_OF_SPREADSHEET = 32_767  # characters of a cell in Excel and LibreOffice
+DUMP_NULL = "\\N"  # an empty cell in the dumps of PostgreSQL and MySQL
 ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+\d{2,3}")  # as spreadsheets write a large number
 MOST_STATES, LONGEST_STATE = 3, 20  # number and length of a column's values that are shown if it is not used
 SHOWN_RECORDS, LONGEST_VALUE = 2, 100  # in a preview: number of records, and maximum length of each value
@@ -123,6 +125,26 @@ class Faults:
 
 def read_user_table(path: Path, settings: FileSettings = AS_FOUND) -> UserTable:
     """Return the records of a user's file. Raises UserError for a file that cannot be read in one way alone."""
+    table = table_of(path, settings)
+    check_whole(table, str(path))
+    return table
+
+
+def check_whole(table: UserTable, name: str) -> None:
+    """Raise UserError for texts that a program has cut or written with signs of its own."""
+    texts = [text for _, row in table.rows for text in row.values() if isinstance(text, str)]
+    if cut := sum(len(text) == LONGEST_OF_SPREADSHEET for text in texts):
+        problem = f"{cut:,} texts have {LONGEST_OF_SPREADSHEET:,} characters, where a spreadsheet cuts them"
+        raise UserError(name, problem, "export the records again as CSV or JSON, without a spreadsheet")
+    if nulls := sum(text == DUMP_NULL for text in texts):
+        problem = (
+            f"{nulls:,} cells are {DUMP_NULL}, as in a database's dump, whose texts have other signs for line breaks"
+        )
+        raise UserError(name, problem, "export the table as CSV with a header, or as JSON")
+
+
+def table_of(path: Path, settings: FileSettings) -> UserTable:
+    """Return the records of a user's file in its format."""
     data = read_bytes(path, settings.max_mb)
     name = str(path)
     if data.startswith(b"PAR1"):
@@ -342,7 +364,7 @@ def check_exact(table: UserTable, columns: Iterable[str], name: str) -> None:
     faults = []
     for column in columns:
         values = [row.get(column) for _, row in table.rows]
-        is_exact = table.form.startswith("JSON")  # JSON writes every digit of a whole number
+        is_exact = table.form != "workbook"  # other formats have every digit of a whole number
         rounded = [
             value
             for value in values

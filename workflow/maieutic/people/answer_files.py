@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, unquote_cell, write_csv
-from maieutic.core.tables import match_known_word, read_table
+from maieutic.core.tables import Table, match_known_word, read_table
 from maieutic.datasets.sources import parse_source_json
+from maieutic.people.annotation_files import ANNOTATOR_SHEET_COLUMNS
 from maieutic.people.labels import COLUMNS, OPTIONAL_COLUMNS
 from maieutic.people.sample import Key
 
@@ -156,13 +157,25 @@ def read_answer_sheet(path: Path, key: Key, resolver: str | None, names: Mapping
     answers: list[AnnotatorAnswer] = []
     faults: list[UserError] = []
     columns = ("unit", "criterion", "answer")
-    for number, row in read_table(path, columns, fix="keep the sheet's columns unchanged").rows:
+    table = read_table(path, columns, fix="keep the sheet's columns unchanged")
+    check_one_column(path, table, key)
+    for number, row in table.rows:
         unit, criterion, answer = (unquote_cell(row[name].strip()) for name in columns)
         if answer:
             answers.append(
                 AnnotatorAnswer(f"{path}:{number}", unit, criterion, answer.removesuffix(".0"), annotator, None)
             )
     return check_answers(answers, annotator, units, key, faults)
+
+
+def check_one_column(path: Path, table: Table, key: Key) -> None:
+    """Raise UserError for a column beside `answer` that has answers as well, such as those of another person."""
+    for column in (name for name in table.columns if name not in ANNOTATOR_SHEET_COLUMNS):
+        cells = [(row[column].strip(), key.criteria.get(row["criterion"].strip(), [])) for _, row in table.rows]
+        filled = [(text, known) for text, known in cells if text]
+        if filled and all(match_known_word(text, known) in known for text, known in filled):
+            problem = f"column {column} has answers as well as the column answer"
+            raise UserError(str(path), problem, "write the answers of each person into a sheet of their own")
 
 
 def read_label_studio(

@@ -19,7 +19,8 @@ from maieutic.core.files import MB, read_json_lines
 from maieutic.core.records import Item, Label, read_records
 from maieutic.core.terminal import say
 from maieutic.core.user_tables import preview, unused_columns
-from maieutic.datasets.label_table import group_by_reply
+from maieutic.datasets.label_table import FIXED_COLUMNS, group_by_reply
+from maieutic.datasets.options import check_places
 from maieutic.datasets.pair_table import CHOICE_WORDS
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_checked_source, read_source
@@ -39,6 +40,7 @@ PREVIEWED = ("items.jsonl", "replies.jsonl", "labels.jsonl", "pairs.jsonl")  # w
 UNUSED = "unused.txt"  # file of a reading's folder with the columns that no reader looks at
 LONGEST_ANSWER = 40  # characters of an answer that is no solution
 SCALE = re.compile(r"\d\s*(?:lakhs?|crores?|lacs?|tsd|mio|mrd|mn|bn|mln|mld|hundred|dozen)\b", re.IGNORECASE)
+NAMING = {"id", "item_id", "dialogue", "conversation", "tutor", "annotator", "criterion"}  # columns of ids and names
 TUTOR_COLUMNS = ("tutor", "model", "model_name", "model_id", "system")
 YES_NO = {"yes", "true", "1", "no", "false", "0", ""}
 MOST_WORDS = 5  # number of unknown words that are listed
@@ -102,8 +104,11 @@ def note_unused(records: Sequence[Mapping[str, Any]], used: Collection[str], fol
 def read_labels(plan: Plan, release: str, path: Path, folder: Path) -> None:
     """Make a labelled set from the user's file. Raises UserError for a faulty file."""
     make_labels(job=make_labels_job(plan, release), sources=[path], out=folder / "items.jsonl")
-    records = read_source(path, path.suffix[1:], str(path), user_file=True)
-    check_resolves(path, [record for record in records if isinstance(record, dict)])
+    read = read_source(path, path.suffix[1:], str(path), user_file=True)
+    records = [record for record in read if isinstance(record, dict)]
+    check_resolves(path, records)
+    check_spellings(path, records)
+    check_label_columns(path, records)
     check_resolvers(path, read_records(folder / "annotations.jsonl", Label))
 
 
@@ -114,6 +119,46 @@ def check_resolves(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
     if unknown := [word for word in words if word.casefold() not in YES_NO]:
         problem = f"column {column} has {', '.join(f'{word!r} ({words[word]})' for word in unknown[:MOST_WORDS])}"
         raise UserError(str(path), problem, "write yes in the lines of the person who decides, and no in all others")
+
+
+def check_spellings(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UserError for ids and names that differ only in spelling, such as 100 and 100.0, and would stay apart."""
+    faults = []
+    for column in {str(name): None for record in records for name in record if str(name).casefold() in NAMING}:
+        spellings: dict[str, dict[str, None]] = {}
+        for text in (str(record[column]) for record in records if record.get(column) not in (None, "")):
+            folded = text.strip().casefold().removesuffix(".0")
+            spellings.setdefault(folded, {})[text.strip()] = None
+        if apart := [tuple(words) for words in spellings.values() if len(words) > 1]:
+            problem = (
+                f"{len(apart):,} values of column {column} differ only in spelling, such as {' and '.join(apart[0])}"
+            )
+            faults.append(UserError(str(path), problem, "write each value in one way"))
+    if faults:
+        raise UserError.of(faults)
+
+
+def check_label_columns(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UserError for another column with the words of the column `label`, which may be the one that counts."""
+    label = next((name for record in records for name in record if str(name).casefold().strip() == "label"), None)
+    if label is None:
+        return
+    known = {str(record.get(label)).strip().casefold() for record in records} - {"", "none"}
+    columns = dict.fromkeys(name for record in records for name in record if str(name).casefold() not in FIXED_COLUMNS)
+    for column in columns:
+        words = [word for record in records if (word := str(record.get(column) or "").strip().casefold())]
+        if (
+            len(known) > 1
+            and words
+            and {*words} <= known
+            and any(
+                str(record.get(column) or "").strip().casefold() != str(record.get(label) or "").strip().casefold()
+                for record in records
+            )
+        ):
+            problem = f"column {column} has labels as well, which differ from those of {label}"
+            fix = "keep the column whose labels count, as `label`, or write a line for each person"
+            raise UserError(str(path), problem, fix)
 
 
 def check_resolvers(path: Path, labels: Sequence[Label]) -> None:
@@ -147,10 +192,11 @@ def check_choices(path: Path, source: str, entry: PreferenceSet, records: Sequen
     known = {word.casefold() for word in (entry.values or CHOICE_WORDS)}
     if unknown := [word for word in words if word and word.casefold() not in known]:
         listed = ", ".join(f"{word!r} ({words[word]})" for word in unknown[:MOST_WORDS])
-        fix = f"name their meaning in preferences.{source}.values, such as values: {{{unknown[0]}: first}}"
+        fix = f"name their meaning in preferences.{source}.values, such as values: {{'{unknown[0]}': first}}"
         raise UserError(str(path), f"unknown preferences: {listed}", fix)
     if not entry.values and {*words} == {"0", "1"}:
-        fix = f"set preferences.{source}.values: {{'1': first, '0': second}}, or {{'1': first, '0': tie}}"
+        readings = "{'1': first, '0': second}, {'0': first, '1': second}, or {'1': first, '0': tie}"
+        fix = f"set preferences.{source}.values: {readings}"
         raise UserError(
             str(path), f"column {column} has only 0 ({words['0']}) and 1 ({words['1']}), and 0 is a tie", fix
         )
@@ -166,7 +212,9 @@ def read_items(plan: Plan, benchmark: str, task: str, path: Path, folder: Path) 
     try:
         make_items(job=make_items_job(plan, benchmark, task), source=path, pictures=[], out=folder / "items.jsonl")
     except UserError as error:
-        fix = f"correct the file, or run `{table_command(path)}`, which writes numbers in the usual notation"
+        fix = "correct this record"
+        if path.suffix != ".jsonl":  # what the command writes
+            fix += f", or run `{table_command(path)}`, which writes numbers in the usual notation"
         raise UserError(error.place, error.problem, fix) from None
     used = set[str]()
     items = LOADERS[card.loader].load([WatchedRecord(record, used) for record in records], task)
@@ -177,6 +225,7 @@ def read_items(plan: Plan, benchmark: str, task: str, path: Path, folder: Path) 
 def check_own_words(path: Path, card: Card, records: Sequence[Mapping[str, Any]], items: Sequence[Item]) -> None:
     """Raise UserError for answers whose own words would be graded as wrong, such as "3.5 lakh" stored as 3.5."""
     graders = [GRADERS[name] for name in card.graders if name in GRADERS and GRADERS[name].gold_replies]
+    check_places(str(path), [(record, str(record.get("answer") or "")) for record in records])
     if len(items) != len(records):
         return
     apart = [
@@ -213,6 +262,7 @@ def is_accepted(grader: Grader, item: Item, text: str) -> bool:
 def read_recorded(path: Path, folder: Path) -> None:
     """Read recorded replies. Raises UserError for several tutors in one file, and for cells that are no replies."""
     records = [record for record in read_foreign_replies(path) if isinstance(record, dict)]
+    check_one_reply_each(path)
     columns = list(dict.fromkeys(str(name) for record in records for name in record))
     by_folded = {name.casefold(): name for name in columns}
     check_reply_columns(path, records)
@@ -227,6 +277,26 @@ def read_recorded(path: Path, folder: Path) -> None:
         problem = f"{len(failed):,} replies are values of programs without a text, such as {failed[0].strip()}"
         raise UserError(str(path), problem, "leave these cells empty, or correct them")
     note_unused(records, {name for folded, name in by_folded.items() if folded in COLUMNS}, folder)
+
+
+def check_one_reply_each(path: Path) -> None:
+    """Raise UserError for records with several answers to one request, of which one alone would be read."""
+    if path.suffix not in (".json", ".jsonl"):
+        return
+    records = read_source(path, path.suffix[1:], str(path), user_file=True)
+    if several := sum(has_choices(record) for record in records if isinstance(record, dict)):
+        problem = f"{several:,} records have several choices for one request"
+        raise UserError(str(path), problem, "keep one choice in each record")
+
+
+def has_choices(record: Mapping[str, Any]) -> bool:
+    """Return True if a record, or a completion within it, has more than one choice."""
+    response = record.get("response")
+    body = response.get("body") if isinstance(response, dict) else None
+    return any(
+        isinstance(part, dict) and isinstance(part.get("choices"), list) and len(part["choices"]) > 1
+        for part in (record, record.get("reply"), response, body)
+    )
 
 
 def checks_of_readings(plan: Plan) -> Iterator[tuple[str, Callable[[], None]]]:

@@ -20,6 +20,7 @@ from maieutic.core.files import atomic_file, sha256_of
 from maieutic.core.terminal import say
 from maieutic.core.user_tables import LONGEST_VALUE, FileSettings, UserTable, check_exact, preview, read_user_table
 from maieutic.core.workbooks import cell_text, decimal_text
+from maieutic.datasets.options import check_places
 from maieutic.datasets.word_problems import single_number
 
 ID_COLUMNS = ("id", "item_id", "problem_id", "question_id", "conversation", "conversation_id", "annotator")
@@ -27,6 +28,7 @@ ANSWER = "answer"  # column of a problem's gold answer, whose numbers get a deci
 ANSWER_NAME = re.compile(
     r"answer|antwort|l\u00f6sung|ergebnis|r\u00e9ponse|resp|resultado|risposta|\bkey\b|gold|solution", re.IGNORECASE
 )
+USUAL_NAMES = {"id", "question", ANSWER, "solution"}  # columns of a set of problems
 OTHER_TABLES = {"label", "labels", "criterion", "preference", "reply", "replies", "response"}  # columns of no problems
 MOST_EXAMPLES = 3
 FRACTION = re.compile(r"\\[dt]?frac\{([^{}]+)\}\{([^{}]+)\}")
@@ -65,7 +67,7 @@ def table(
     Texts stay as they are, but numbers in the column `answer` get a decimal point. Raises UserError for everything in
     doubt, with the flag that settles it; nothing is written then.
     """
-    content = renamed(read_user_table(file, FileSettings(encoding, sheet)), columns or [])
+    content = with_usual_names(renamed(read_user_table(file, FileSettings(encoding, sheet)), columns or []))
     check_exact(content, [name for name in content.columns if name.casefold() in ID_COLUMNS], str(file))
     check_ids(content, str(file))
     numbers = options.numbers
@@ -79,6 +81,8 @@ def table(
     if options.percent is None:
         check_percentages(content, chosen, str(file))
     check_options(records, chosen, str(file))
+    for column in chosen:
+        check_places(str(file), [(record, str(record.get(column) or "")) for record in records])
     for column in chosen:
         keep_final_answers(records, column, options.final, str(file))
     lines = with_decimal_points(records, chosen, options.decimal, str(file))
@@ -113,6 +117,15 @@ def renamed(content: UserTable, columns: Sequence[str]) -> UserTable:
         return content
     rows = [(place, {names.get(name, name): value for name, value in row.items()}) for place, row in content.rows]
     return content._replace(columns=[names.get(name, name) for name in content.columns], rows=list(rows))
+
+
+def with_usual_names(content: UserTable) -> UserTable:
+    """Return a table whose columns `Question`, `Answer` and `Id` have these names in lower case, with a note."""
+    others = [name for name in content.columns if name != name.casefold() and name.casefold() in USUAL_NAMES]
+    pairs = [f"{name.casefold()}={name}" for name in others if name.casefold() not in content.columns]
+    if not pairs:
+        return content
+    return renamed(content, pairs)._replace(notes=[*content.notes, f"columns renamed: {', '.join(pairs)}"])
 
 
 def check_ids(content: UserTable, name: str) -> None:

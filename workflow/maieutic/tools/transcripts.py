@@ -105,6 +105,9 @@ class Source:
         None
     )
     moves: Annotated[bool, flag("tutor turns begin with a move, as in '(probing) Why?', which becomes a tag")] = False
+    only: Annotated[
+        list[str] | None, flag("use only the rows with a value of a column, as COLUMN=VALUE; several values add up")
+    ] = None
     last: Annotated[bool, flag("use only the last tutor turn of each conversation")] = False
     skip_empty: Annotated[bool, flag("leave turns without a text out")] = False
     sample: Annotated[int | None, flag("number of tutor turns, drawn at random over the conversations")] = None
@@ -427,7 +430,19 @@ def reading_of(source: Source, privacy: Privacy) -> Reading:
         None if source.dates is None else source.dates == "day-first",
         anonymous=privacy.redact or bool(privacy.names),
         takes_proposals=source.yes,
+        only=values_by_column(source.only or []),
     )
+
+
+def values_by_column(words: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Return the values of each column in `COLUMN=VALUE`, of which the last part may be empty."""
+    values: dict[str, frozenset[str]] = {}
+    for word in words:
+        column, sign, value = word.partition("=")
+        if not (column and sign):
+            raise UserError("--only", f"expected COLUMN=VALUE, found {word}", "write it like status=sent")
+        values[column] = values.get(column, frozenset()) | {value.strip()}
+    return values
 
 
 def pair_of(word: str, option: str, example: str) -> tuple[str, str]:

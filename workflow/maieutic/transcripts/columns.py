@@ -12,7 +12,7 @@ from typing import Any
 from maieutic.core.errors import UserError
 from maieutic.core.user_tables import UserTable
 from maieutic.transcripts.roles import ROLE_WORDS, STUDENT, TUTOR, is_role
-from maieutic.transcripts.shapes import COLUMN_NAMES, cell
+from maieutic.transcripts.shapes import COLUMN_NAMES, SEVERAL, cell
 from maieutic.transcripts.times import are_unix_times, read_numbers, read_times
 from maieutic.transcripts.turns import LONGEST_SPEAKER, TURN_SEPARATOR, is_turn_list
 from maieutic.transcripts.understanding import Reading
@@ -29,7 +29,6 @@ SIDES = {  # words in the names of two columns, of which each row is one exchang
         r"|^(?:response|answer|output|completion|reply)$"
     ),
 }
-SEVERAL = "+"  # joins the names of several columns whose turns follow each other
 SHORTEST_TEXT = 4  # mean number of characters from which a column may hold the messages of one side
 MOST_SPEAKERS = 12  # number of words up to which a column may hold the roles or names of speakers
 
@@ -151,9 +150,11 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
         choose("time", (name for name in filled if is_time_column(cells[name])))
     if "role" not in {*named, *chosen}:
         texts = [name for name in varied if sum(map(len, cells[name])) >= SHORTEST_TEXT * len(cells[name])]
-        if len(texts) == 2 and "time" not in {chosen.get(name) for name in texts}:
+        if len(texts) == 2 and all(is_prose(cells[name]) for name in texts):
             return {"turns": SEVERAL.join(texts)}
-    choose("text", sorted(varied, key=lambda name: -sum(map(len, cells[name]))))
+    choose(
+        "text", sorted(filter(lambda name: is_prose(cells[name]), varied), key=lambda name: -sum(map(len, cells[name])))
+    )
     role = named.get("role") or chosen.get("role")
 
     def names_conversations(name: str) -> bool:
@@ -165,6 +166,15 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
 
     choose("conversation", (name for name in filled if role and names_conversations(name)))
     return {field: chosen[field] for field in dict.fromkeys([*missing, *chosen]) if field in chosen}
+
+
+def is_prose(texts: Sequence[str]) -> bool:
+    """Return True for cells that may be messages: mostly different, no times, and some of more than one word."""
+    return (
+        2 * len(set(texts)) > len(texts)
+        and 5 * sum(len(text.split()) > 1 for text in texts) >= len(texts)
+        and not is_time_column(texts)
+    )
 
 
 def is_few_words(texts: Sequence[str]) -> bool:

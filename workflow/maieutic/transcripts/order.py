@@ -10,7 +10,7 @@ from typing import Any
 
 from maieutic.core.errors import UserError
 from maieutic.core.user_tables import UserTable
-from maieutic.transcripts.shapes import Placed, cell
+from maieutic.transcripts.shapes import SEVERAL, Placed, cell
 from maieutic.transcripts.times import (
     OF_DAY,
     are_unix_times,
@@ -48,6 +48,10 @@ def ordered_rows(
     values = order_values([cell(row, column) for members in rows.values() for _, row in members], field, named, known)
     if values is None:
         return rows
+    if sort is not None and (unplaced := sum(value is None for value in values)):
+        problem = f"{unplaced:,} rows have no {field} in column {column}, so they have no place in its order"
+        known.doubt(problem, f"write the {field} in each row, or pass --sort file to keep the order of the rows")
+        return rows
     numbers = iter(values)
     valued = {name: [(next(numbers), placed) for placed in members] for name, members in rows.items()}
     if sort is not None:
@@ -76,7 +80,8 @@ def ordered_rows(
         known.doubt(problem, "remove the second copy, or give each conversation an id of its own")
         return rows
     fix = f"pass --sort {field} to sort the rows, or --sort file to keep their order"
-    proposal = "" if SUMMER_TIME in problem else f"each conversation sorted by {field}"
+    is_certain = SUMMER_TIME not in problem and None not in values
+    proposal = f"each conversation sorted by {field}" if is_certain else ""
     return sorted_rows(valued) if known.doubt(problem, fix, proposal) else rows
 
 
@@ -105,7 +110,8 @@ def doubt_of_unnamed_order(
     rows: Mapping[str, Sequence[Placed]], table: UserTable, named: Mapping[str, str], known: Understanding
 ) -> None:
     """Add a doubt if a column that is not used has times, or numbers all turns, in another order than the rows."""
-    used = {*named.values(), *known.reading.tags, *known.reading.names}
+    used = {part for column in named.values() for part in column.split(SEVERAL)}
+    used |= {*known.reading.tags, *known.reading.names}
     for column in (name for name in table.columns if name not in used):
         texts = [[cell(row, column) for _, row in members] for members in rows.values()]
         flat = [text for members in texts for text in members]
@@ -178,8 +184,14 @@ def order_values(
     if len(readings) == 2 and known.reading.day_first is not None:
         readings = readings[:1] if known.reading.day_first else readings[1:]
     if not readings:
+        problem = f"column {column} cannot be read as times"
+        if known.reading.sort is not None:
+            known.doubt(
+                problem, "write times such as 2026-03-01 14:05, or pass --sort file to keep the order of the rows"
+            )
+            return None
         del named[field]
-        known.notes.append(f"order: as in the file; column {column} cannot be read as times, so it was not checked")
+        known.notes.append(f"order: as in the file; {problem}, so it was not checked")
         return None
     if len(readings) == 2:
         if sorted_like(readings[0].values) != sorted_like(readings[1].values):

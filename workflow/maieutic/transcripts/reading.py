@@ -27,7 +27,6 @@ from maieutic.core.user_tables import (
 )
 from maieutic.core.workbooks import cell_text
 from maieutic.transcripts.columns import (
-    SEVERAL,
     exchange_columns,
     find_columns,
     fits,
@@ -41,7 +40,7 @@ from maieutic.transcripts.roles import (
     TUTOR,
     proposed_role,
 )
-from maieutic.transcripts.shapes import Placed, cell, with_inner_fields, with_inner_turns
+from maieutic.transcripts.shapes import SEVERAL, Placed, cell, with_inner_fields, with_inner_turns
 from maieutic.transcripts.times import (
     direction,
     read_times,
@@ -51,6 +50,7 @@ from maieutic.transcripts.turns import (
     WrittenTurn,
     last_versions,
     named_export,
+    parts_left_out,
     reply_in,
     turns_in,
 )
@@ -59,6 +59,14 @@ from maieutic.transcripts.understanding import Conversation, Message, Reading, U
 MOVE = re.compile(r"^\s*\(([a-z][a-z _-]{1,30})\)\s*", re.IGNORECASE)
 ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,6}|#x[0-9a-fA-F]{1,5});")
 TAG = re.compile(r"</?(?:p|br|div|span|strong|em|ul|ol|li|a|b|i)\b[^<>]{0,200}>", re.IGNORECASE)
+ESCAPE = re.compile(r"\\r\\n|\\[nt](?![A-Za-z])")  # but not \neq or \times
+SNAKE = re.compile(r"(?<=[a-z])(?=[A-Z])")
+STATE = re.compile(  # in the name or a value of a column: messages that may not have been seen
+    r"(?<![a-z])(?:deleted|removed|hidden|drafts?|archived|private|internal|public|visible|visibility|published|retracted"
+    r"|superseded|failed|undelivered|rejected|spam|status|state|edit_of|edits|replaces|attempt|retry)(?![a-z])",
+    re.IGNORECASE,
+)
+MOST_STATES = 6  # number of values up to which a column may tell states
 REPLY_NAME = re.compile(r"^(?:response|reply|output|completion|answer)", re.IGNORECASE)
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]")  # UTF-8 that was read as Latin-1
 PERSON_OR_DAY = re.compile(r"^(?:user|student|learner|pupil|customer|account)_?id$|^(?:date|day)$", re.IGNORECASE)
@@ -90,6 +98,7 @@ def read_transcripts(path: Path, reading: Reading) -> Transcripts:
     if export := next((export for _, row in table.rows if (export := named_export(row))), None):
         raise UserError(str(path), f"is {export}", "convert it to a table with the columns conversation, role and text")
     known = Understanding(path, reading)
+    table = chosen_rows(table, known)
     named = find_columns(path, table, reading)
     check_exact(table, [named["conversation"]] if "conversation" in named else [], str(path))
     check_texts(table, named, known)
@@ -112,7 +121,8 @@ def read_transcripts(path: Path, reading: Reading) -> Transcripts:
         words = ", ".join(word for word, role in ROLE_WORDS.items() if role == TUTOR)
         problem = f"no message has the role of a tutor ({words})"
         raise UserError(str(path), problem, "name the role of your tutor with --roles WORD=tutor")
-    taken = {name for column in named.values() for name in column.split(SEVERAL)} | {*reading.tags, *reading.names}
+    taken = {name for column in named.values() for name in column.split(SEVERAL)}
+    taken |= {*reading.tags, *reading.names, *reading.only}
     notes = [f"file: {table.form}, {len(table.rows):,} rows", *table.notes, *known.notes]
     notes += [f"{what}: {number:,}" for what, number in known.counts.items() if number]
     others = [column for column in table.columns if column not in taken]
@@ -142,6 +152,20 @@ def doubt_of_ends(conversations: Sequence[Conversation], known: Understanding) -
             "if the newest message came first, and nothing in the file shows the order of all messages"
         )
         known.doubt(problem, "pass --sort file if the order is right, or --sort reversed")
+
+
+def chosen_rows(table: UserTable, known: Understanding) -> UserTable:
+    """Return a table with only the rows that the user wants."""
+    only = known.reading.only
+    if absent := [column for column in only if column not in table.columns]:
+        raise UserError(
+            "--only", f"{known.path} has no column {absent[0]}, only {', '.join(table.columns)}", "correct the name"
+        )
+    rows = [
+        placed for placed in table.rows if all(cell(placed[1], column) in values for column, values in only.items())
+    ]
+    known.counts["rows left out by --only"] += len(table.rows) - len(rows)
+    return table._replace(rows=rows)
 
 
 # columns --------------------------------------------------------------------------------------------------------------
@@ -197,6 +221,7 @@ def conversations_of_messages(table: UserTable, named: dict[str, str], known: Un
             rows[name].append((place, row))
     check_threads(rows, table, named, known)
     check_restarts(rows, table, named, known)
+    check_states(rows, table, named, known)
     rows = without_doubles(rows, table.columns, named, known)
     if not {"turn", "time"} & named.keys() and known.reading.sort != "file":
         doubt_of_unnamed_order(rows, table, named, known)
@@ -224,6 +249,27 @@ def check_restarts(
             known.doubt(problem, f"join {used} and {column} to ids of their own")
 
 
+def check_states(
+    rows: Mapping[str, Sequence[Placed]], table: UserTable, named: Mapping[str, str], known: Understanding
+) -> None:
+    """Add a doubt for a column that is not used, and by which some messages of a conversation may not have counted."""
+    used = {part for column in named.values() for part in column.split(SEVERAL)}
+    used |= {*known.reading.tags, *known.reading.names, *known.reading.only}
+    for column in (name for name in table.columns if name not in used):
+        values = Counter(cell(row, column) for members in rows.values() for _, row in members)
+        is_state = STATE.search(SNAKE.sub("_", column)) or any(map(STATE.search, values))
+        is_few = len(values) <= MOST_STATES or STATE.search(SNAKE.sub("_", column))
+        varies = any(len({cell(row, column) for _, row in members}) > 1 for members in rows.values())
+        if not (is_state and is_few and varies):
+            continue
+        (usual, number), *others = values.most_common(MOST_STATES)
+        listed = ", ".join(f"{value or 'empty'} ({count:,})" for value, count in [(usual, number), *others])
+        problem = f"column {column} may tell messages that do not count: {listed}"
+        usual_rows, all_rows = shlex.quote(f"{column}={usual}"), shlex.quote(column)
+        fix = f"pass --only {usual_rows} to use these rows alone, or --tags {all_rows} to use all"
+        known.doubt(problem, fix)
+
+
 def check_threads(
     rows: dict[str, list[Placed]], table: UserTable, named: Mapping[str, str], known: Understanding
 ) -> None:
@@ -238,9 +284,8 @@ def check_threads(
                 known.doubt(problem, f"keep one row for each {column}")
         elif PARENT.search(column):
             parents = {value for _, row in table.rows if (value := cell(row, column))}
-            is_id = any(
-                parents <= {cell(row, name) for _, row in table.rows} for name in table.columns if name != column
-            )
+            ids = [{cell(row, name) for _, row in table.rows} for name in table.columns if name != column]
+            is_id = any(2 * len(parents & values) > len(parents) for values in ids)  # the first have none, or 0
             siblings = sum(
                 len(group) - 1 for members in rows.values() for group in rows_by_value(members, column).values()
             )
@@ -318,6 +363,8 @@ def conversation_of(
         word = cell(row, named["role"])
         role = known.role_of(place, word)
         if role is not None and role != SYSTEM:
+            content = row.get(named["text"])
+            known.counts["parts of messages that are no text, left out"] += parts_left_out(content)
             messages += message_of(place, WrittenTurn(word, cell(row, named["text"])), role, row, named, known, tags)
         elif role == SYSTEM:
             known.counts["messages of the system or of tools, left out"] += 1
@@ -368,6 +415,7 @@ def message_of(
         known.counts["texts with HTML entities such as &amp;, which were decoded"] += 1
         text = decoded
     known.counts["texts with HTML tags such as <p>, kept as they are"] += TAG.search(text) is not None
+    known.counts["texts with \\n for a line break, kept as they are"] += ESCAPE.search(text) is not None
     if role == TUTOR:
         answer, thought = split_thinking(text)
         known.counts["tutor's turns with reasoning in marks such as <think>, which was left out"] += bool(thought)
@@ -494,6 +542,9 @@ def conversations_of_exchanges(
         )
         flags = [shlex.quote(f"turns={SEVERAL.join(names)}") for names in (order[::-1], order)]
         known.doubt(problem, f"pass --columns {flags[0]} if so, or --columns {flags[1]}")
+    if not {"turn", "time"} & named.keys() and known.reading.sort != "file":
+        doubt_of_unnamed_order(rows, table, named, known)
+    check_states(rows, table, named, known)
     conversations = []
     for name, members in ordered_rows(rows, named, known).items():
         messages: list[Message] = []

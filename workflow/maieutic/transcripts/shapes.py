@@ -27,14 +27,18 @@ COLUMN_NAMES = {
     "solution": ("solution", "reference_solution", "answer", "ground_truth"),
     "time": ("time", "timestamp", "created_at", "date"),
 }  # fmt: skip
-TYPED = {"S", "N", "BOOL", "stringValue", "integerValue", "timestampValue", "$oid", "$date"}  # keys around one value
+TYPED = {  # keys around one value
+    "S", "N", "BOOL", "stringValue", "integerValue", "timestampValue", "$oid", "$date", "$numberLong", "$numberInt",
+    "$numberDouble",
+}  # fmt: skip
+SEVERAL = "+"  # joins the names of several columns whose turns follow each other
 Placed = tuple[str, Row]  # a row with its place
 
 
 def plain(value: Any) -> Any:
     """Return a value without the object that some databases write around it."""
-    if isinstance(value, dict) and len(value) == 1 and (key := next(iter(value))) in TYPED:
-        return value[key]
+    while isinstance(value, dict) and len(value) == 1 and (key := next(iter(value))) in TYPED:
+        value = value[key]
     return value
 
 

@@ -47,7 +47,7 @@ class Reading(NamedTuple):
     sheet: as in FileSettings; sort: field by which the rows of each conversation are sorted, `time` or `turn`, `file`
     for their order in the file, or `reversed` for the opposite one; day_first: order of day and month in times, None if
     they tell it; anonymous: name students of one conversation by number; takes_proposals: take the proposed reading of
-    each doubt.
+    each doubt; only: values of columns, of which a row must have one to be used.
     """
 
     columns: Mapping[str, str] = {}
@@ -63,6 +63,7 @@ class Reading(NamedTuple):
     day_first: bool | None = None
     anonymous: bool = False
     takes_proposals: bool = False
+    only: Mapping[str, frozenset[str]] = {}
 
 
 class Understanding:
