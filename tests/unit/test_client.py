@@ -169,7 +169,8 @@ def test_unreadable_fields_beside_an_answer_are_none(name: str) -> None:
 def test_content_of_another_type_is_a_malformed_answer_not_an_empty_one(content: Any) -> None:
     with serving(scripted(lambda n, _: (200, json.dumps(chat_body(content=content)).encode(), {}))) as address:
         [answer] = ask(address, request(endpoint="chat"), attempts=1)
-    assert isinstance(answer, Unanswered) and "neither a text nor a list" in str(answer)
+    assert isinstance(answer, UserError) and "answers without an answer" in str(answer)
+    assert "neither a text nor a list" in str(answer)
 
 
 def response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -220,7 +221,7 @@ def test_requests_and_answers_have_the_format_of_the_responses_api() -> None:
 def test_a_response_without_a_message_is_not_an_answer(body: Any) -> None:
     with serving(scripted(lambda n, _: (200, body, {}))) as address:
         [answer] = ask(address, request("0", "responses"), attempts=1)
-    assert isinstance(answer, Unanswered)
+    assert isinstance(answer, UserError) and "answers without an answer" in str(answer)
 
 
 WITHOUT_ANSWER = {
@@ -565,7 +566,7 @@ def test_an_https_address_of_a_server_without_tls_is_reported(key: None, tmp_pat
 
 @pytest.mark.parametrize(("status", "body", "quote"), [
     (200, b'{"detail": "model is warming up"}', 'MalformedAnswer (no choices): {"detail": "model is warming up"}'),
-    (200, b"<html><body>Sign in to continue</body></html>", "answers without an answer: Sign in to continue. Fix: check base_url, the account"),
+    (200, b"<html><body>Sign in to continue</body></html>", "answers without an answer: no JSON (JSONDecodeError): Sign in to continue. Fix: check base_url, the account"),
     (502, b"<html><head><style>p{}</style></head><h1>502 Bad Gateway</h1>nginx</html>", "502 502 Bad Gateway nginx"),
     (503, b"upstream connect error", "503 upstream connect error"),
     (500, b"", "500 on try"),
@@ -756,14 +757,14 @@ def test_an_item_that_fails_alone_is_asked_once_more_by_a_later_run(key: None, t
 
 
 def test_an_outage_fails_no_item(key: None, tmp_path: Path) -> None:
-    """Requests that fail while no other is answered stay unanswered, and the next run sends them."""
+    """Requests that fail while no other is answered end the job, and the next run sends them."""
     with serving(
         handler := scripted(lambda n, body: (200, completion("8"), {}) if n < 3 else (503, b"", {}))
     ) as address:
-        with pytest.raises(UserError, match=r"7 of 10 items stayed unanswered \(503 on try 2: 7\)"):
+        with pytest.raises(UserError, match=r"answers no request: 503. Fix: check the account, the key and the server"):
             drive(address, tmp_path, 10, concurrency=1)
         assert not (tmp_path / "out.jsonl").exists() and not failed_path(tmp_path / "journal.jsonl").exists()
-        assert 3 + 14 <= len(handler.requests) <= 3 + 14 + 7, "a probe at most for each"
+        assert len(handler.requests) <= 3 + 2 + 1 + 2, "two tries of one item, a probe, and what was sent in between"
 
 
 def test_a_refused_item_is_recorded_and_not_asked_again(key: None, tmp_path: Path) -> None:
@@ -1005,7 +1006,7 @@ def test_a_refusal_of_some_requests_is_recorded_and_one_of_all_ends_the_job(case
     if case["whose"] == "one":
         assert [bool(answer.error) for answer in answers] == [number % 4 == 0 for number in range(40)]
         assert answers[0].error.startswith(f"{case['status']}: ")
-        assert len(handler.requests) <= 40 + 3, "probes are few"
+        assert len(handler.requests) <= 40 + 10, "at most a probe for each refused prompt"
     else:
         assert all(isinstance(answer, UserError) for answer in answers)
         assert case["fix"] in answers[0].fix, answers[0].fix
@@ -1019,7 +1020,7 @@ def test_an_endpoint_that_needs_a_key_is_reported_with_key_env() -> None:
 
 
 def test_repeated_refusals_after_many_answers_end_the_job() -> None:
-    """If an account is closed during a job and the message is unknown, few items are recorded as refused."""
+    """If an account is closed during a job and the message is unknown, no item is recorded as refused."""
 
     def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         return (200, chat({"content": "4"}), {}) if number < 20 else (400, {"error": {"message": "Nope."}}, {})
@@ -1027,8 +1028,53 @@ def test_repeated_refusals_after_many_answers_end_the_job() -> None:
     with serving(scripted(script)) as address:
         answers = ask(address, *(request(f"{n}", endpoint="chat") for n in range(60)), concurrency=1)
     kinds = Counter("fault" if isinstance(answer, UserError) else answer.error or "" for answer in answers)
-    assert kinds[""] == 20 and kinds["400: Nope."] == client.PROBE_AFTER - 1
-    assert kinds["fault"] == 40 - kinds["400: Nope."]
+    assert kinds == {"": 20, "fault": 40}
+
+
+@pytest.mark.parametrize("response", [
+    (503, b"no healthy upstream", {}), (429, {"code": "1113", "message": "the account owes money"}, {}),
+    (200, {"error": {"message": "Your plan has expired.", "code": 40301}}, {}), (200, b"data: {}\n\n", {}), (0, b"", {}),
+])  # fmt: skip
+def test_an_endpoint_that_answers_nobody_ends_the_job_after_few_requests(
+    response: tuple[int, Any, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+    with serving(handler := scripted(lambda n, body: response)) as address:
+        answers = ask(address, *(request(f"{n}", endpoint="chat") for n in range(60)), attempts=4)
+    assert all(isinstance(answer, UserError | Unanswered) for answer in answers) and len(handler.requests) <= 16
+    assert "check the account" in str(answers[-1]) or "event stream" in str(answers[-1])
+
+
+@pytest.mark.parametrize("response", [
+    (402, {"error": {"message": "rejected by the filter: '... insufficient balance to pay ...'"}}, {}),
+    (429, {"error": {"message": "refused: Janet's ducks lay 16 eggs per day"}}, {}),
+    (401, {"error": {"message": "the prompt violates the policy of this key"}}, {}),
+    (302, b"", {"Location": "/blocked?id=3"}),
+])  # fmt: skip
+def test_words_and_status_about_one_prompt_end_no_job(
+    response: tuple[int, Any, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+
+    def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        return response if "bad" in body["messages"][-1]["content"] else (200, chat({"content": "4"}), {})
+
+    with serving(scripted(script)) as address:
+        prompts = [f"{'bad' if n % 5 == 4 else 'good'} {n}" for n in range(20)]
+        answers = ask(address, *(request(prompt, endpoint="chat") for prompt in prompts), concurrency=4)
+    assert [bool(answer.error) for answer in answers] == [n % 5 == 4 for n in range(20)]
+
+
+def test_a_prompt_that_is_always_told_to_wait_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+
+    def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        large = "bad" in body["messages"][-1]["content"]
+        return (429, b"", {"Retry-After": "0.05"}) if large else (200, chat({"content": "4"}), {})
+
+    with serving(scripted(script)) as address:
+        answers = ask(address, *(request(text, endpoint="chat") for text in ("bad", "good")), attempts=3)
+    assert answers[0].error.startswith("failed: 429") and answers[1].text == "4"
 
 
 ERRORS_IN_200 = {
@@ -1038,6 +1084,10 @@ ERRORS_IN_200 = {
     "an error without choices": {"error": {"code": 429, "message": "Provider returned error", "metadata": {"raw": "busy upstream"}}},
     "an error beside choices": {"choices": [{"message": {"content": "Let us"}, "finish_reason": None}], "error": {"message": "lost"}},
     "the error is a text": {"error": "model is overloaded"},
+    "an error as a text beside half an answer": {"choices": [{"message": {"content": "Let us"}, "finish_reason": None}], "error": "connection reset"},
+    "an interrupted answer": {"choices": [{"message": {"content": "Let us"}, "finish_reason": "insufficient_system_resource"}]},
+    "an interruption as an object": {"choices": [{"message": {"content": "Let us"}, "finish_reason": {"type": "abort", "status_code": 503}}]},
+    "no choices, but a code": {"error_code": 17, "error_msg": "The service is busy"},
 }  # fmt: skip
 
 
@@ -1123,7 +1173,7 @@ def test_a_probe_is_in_the_ledger_and_not_sent_if_all_answers_are_on_file(key: N
         drive(address, tmp_path, 5, concurrency=1)
         sent = len(handler.requests)
         [line] = (tmp_path / "journal.ledger").read_text().splitlines()
-        assert sent == 6 and json.loads(line)["requests"] == 6, "five items and one probe"
+        assert sent == 7 and json.loads(line)["requests"] == 7, "five items, and a probe for each of two refusals"
         drive(address, tmp_path, 5, concurrency=1)
         assert len(handler.requests) == sent
 

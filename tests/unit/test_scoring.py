@@ -23,8 +23,10 @@ from maieutic.scores.score import (
     ScoringJob,
     all_metrics,
     graded_items,
+    index_grades,
     items_with_parts,
     score_metric,
+    score_task,
 )
 
 PARSER = sorted(OBJECTIVE_GRADERS)[0]
@@ -118,6 +120,23 @@ def test_columns_of_a_score(scoring: Scoring, value: dict[str, Function]) -> Non
     assert score_metric(card, "me", unrestricted, BootstrapSettings(100, 1)).subset is None
 
 
+def test_items_without_an_answer_bound_a_value_that_then_leads_nothing() -> None:
+    card = read_card(Path("resources/benchmarks/mathtutorbench/problem_solving.yaml")).card
+    items = [Item(id=f"i{n}", task=card.task, cluster=f"c{n}", vars={}, reference={}) for n in range(10)]
+    kinds = dict.fromkeys(card.graders, None)
+    grades = [
+        Grade(id=item.id, task=card.task, kind=kind, scoring=scoring, value=None if n < 2 else 5.0, gold=5.0, raw="",
+              correct=None if n < 2 else n < 6, refused=n < 2, why_none="failed: 500" if n < 2 else None)
+        for kind in kinds for scoring in ("paper_compat", "robust") for n, item in enumerate(items)
+    ]  # fmt: skip
+    for limit, withheld in ((0.05, True), (0.2, False)):
+        scores = score_task(card, "m", items, index_grades(grades), BootstrapSettings(100, 1), max_missing=limit)
+        [score] = [score for score in scores if score.metric == card.headline and score.scoring == "robust"]
+        assert (score.n, score.missing, score.value) == (8, 2, pytest.approx(0.5))
+        assert (score.if_wrong, score.if_right) == (pytest.approx(0.4), pytest.approx(0.6))
+        assert (score.withheld, score.headline) == (withheld, not withheld)
+
+
 def test_a_task_that_no_judge_has_a_rubric_for_is_scored_without_one() -> None:
     task = "mistake_remediation"
 
@@ -152,9 +171,9 @@ def test_items_of_a_metric_are_those_that_its_grader_was_asked_about() -> None:
         for number, value in enumerate(("bad", "good"))
     }
     metric = Metric(function="accuracy", value="bad")
-    evidence = graded_items(metric, PARSER, "robust", items, grades)
+    evidence = graded_items(metric, PARSER, "robust", items, grades, {})
     assert evidence is not None and [graded.correct for _, graded in evidence.known] == [True, False]
     assert (evidence.counted, evidence.missing, evidence.unreadable) == (3, 1, 0)
-    subset = graded_items(metric.model_copy(update={"subset": True}), PARSER, "robust", items, grades)
+    subset = graded_items(metric.model_copy(update={"subset": True}), PARSER, "robust", items, grades, {})
     assert subset is not None and (subset.counted, subset.missing) == (2, 0)
-    assert graded_items(metric, PARSER, "robust", items, {}) is None
+    assert graded_items(metric, PARSER, "robust", items, {}, {}) is None

@@ -257,13 +257,13 @@ def solved(checkouts: Callable[[], Path]) -> Path:
 
 EDITS = {
     "grader": ("workflow/maieutic/graders/short_answers.py", "if match else 0", "if match else 1", {"parse_replies", "score_replies", *REPORT}),
-    "reader of replies": ("workflow/maieutic/replies/parsing.py", "    refused = f", "    return []\n    refused = f", {"parse_replies", "score_replies", *REPORT}),
+    "reader of replies": ("workflow/maieutic/replies/parsing.py", "    refused = missing", "    return []\n    refused = missing", {"parse_replies", "score_replies", *REPORT}),
     "metric": ("workflow/maieutic/scores/metrics/common.py", "\nCOMMON", "\nCOMMON: dict[str, Metric] = {}\nCOMMON", {"score_replies", *REPORT}),
     "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
     "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
     "baseline tutors": ("workflow/maieutic/replies/sentences.py", "SENTENCE_END.split(text)", "SENTENCE_END.split(text + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
     "code of served tutors": ("workflow/maieutic/replies/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
-    "comment": ("workflow/maieutic/replies/parsing.py", "    refused = f", "    # so it was\n    refused = f", set()),
+    "comment": ("workflow/maieutic/replies/parsing.py", "    refused = missing", "    # so it was\n    refused = missing", set()),
     "loader of another task": ("workflow/maieutic/benchmarks/tutorbench/items.py", "DELETED = ", "DELETED = None or ", REPORT),
 }  # fmt: skip
 

@@ -19,6 +19,10 @@ FILTER = re.compile(
 LIMIT = re.compile(r"length|max.?(?:output.?|new.?|completion.?)?tokens|token.?limit", re.IGNORECASE)
 
 
+# Finish reasons of an answer that was interrupted: vLLM and SGLang (abort), DeepSeek, Zhipu, Gemini
+INTERRUPTED = re.compile(r"abort|error|insufficient|malformed|cancel|interrupt|time.?out|overload", re.IGNORECASE)
+
+
 def usual_finish(word: str | None) -> str | None:
     """Return a finish reason in OpenAI's spelling, if it means that the limit or a filter ended the answer."""
     if word is None:

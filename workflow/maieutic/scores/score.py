@@ -129,7 +129,7 @@ def measure_task(
                     evidence = items_with_parts(metric, scoring, items, {**parsed, **source})
                 else:
                     grades_of = source.get(GradeKey(kind, scoring, metric.criterion), {})
-                    evidence = graded_items(metric, kind, scoring, items, grades_of)
+                    evidence = graded_items(metric, kind, scoring, items, grades_of, source)
                 if evidence is not None:
                     leader = leader or grader  # without a rubric for this task, a judge has no evidence and cannot lead
                     reported = metric if grader == leader else metric.model_copy(update={"headline": False})
@@ -242,11 +242,12 @@ def all_missing(metric: Metric, items: list[Item]) -> MetricEvidence:
 
 
 def graded_items(
-    metric: Metric, kind: str, scoring: Scoring, items: list[Item], grades: dict[str, Grade]
+    metric: Metric, kind: str, scoring: Scoring, items: list[Item], grades: dict[str, Grade], source: GradesByKey
 ) -> MetricEvidence | None:
     """Return the evidence of a metric with one grade per item, or None if there are no grades.
 
-    kind: kind of the grader; grades: its grades by item id.
+    kind: kind of the grader; grades: its grades by item id; source: all grades of this grader, of which an item without
+    an answer has none, or refused ones.
     """
     if not grades:
         return None
@@ -258,11 +259,14 @@ def graded_items(
         pairs = [(item, graded._replace(correct=graded.value == metric.value)) for item, graded in pairs]
     unread = [item.id for item, _ in pairs if has_no_answer(kind, grades[item.id])]
     doubtful = frozenset(name for name in unread if scoring == "robust" and is_doubt(grades[name].why_none))
-    unanswered = [
-        (item, grade.gold if grade else None)
-        for item in counted
-        if (grade := grades.get(item.id)) is None or grade.refused
-    ]
+    unanswered: list[tuple[Item, object]] = []
+    if len(pairs) < len(counted):
+        answered = {name for of_key in source.values() for name, grade in of_key.items() if not grade.refused}
+        unanswered = [
+            (item, grade.gold if (grade := grades.get(item.id)) else None)
+            for item in counted
+            if item.id not in answered
+        ]
     bounded = metric.value is not None or all(graded.correct is not None for _, graded in pairs)
     return MetricEvidence(
         pairs, len(counted) - len(pairs), len(counted), len(unread), doubtful, unanswered, bounded and bool(pairs)

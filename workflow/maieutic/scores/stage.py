@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.cards import JUDGE, REWARD, Card, LoadedCard
+from maieutic.config.models import HostedModel, VllmModel
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.plan.plan import Plan
@@ -86,7 +87,7 @@ def score_replies_job(plan: Plan, benchmark: str, tutor: str) -> ScoreReplies:
         tutor=tutor,
         tasks=plan.tasks_for(benchmark, tutor),
         repeats=plan.repeats_of(tutor),
-        max_missing=plan.run.max_missing,
+        max_missing=plan.run.max_missing if isinstance(plan.models[tutor], HostedModel | VllmModel) else 1.0,
         **scoring_fields(plan, benchmark, judged),
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from maieutic.core.secrets import redact, redact_sent_keys
-from maieutic.core.states import filter_error, usual_finish
+from maieutic.core.states import INTERRUPTED, filter_error, usual_finish
 from maieutic.core.thinking import cut_at_stop, split_thinking
 
 LARGEST_COUNT = 2**53  # exclusive upper bound on token counts: not every JSON reader stores larger integers exactly
@@ -93,6 +93,10 @@ class MalformedAnswer(Exception):
     def __init__(self, problem: str, excerpt: str = "") -> None:
         super().__init__(problem)
         self.excerpt = excerpt
+
+
+class InterruptedAnswer(MalformedAnswer):
+    """Error for an answer that the endpoint has not finished, by its finish reason."""
 
 
 class NoCandidate(MalformedAnswer):
@@ -191,7 +195,11 @@ def parse_completion(reply: Any, chat: bool, stops: list[str], seconds: float, a
         raise MalformedAnswer(
             "no choices", body_excerpt(json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace"))
         )
-    finish = usual_finish(metadata_word(choice.get("finish_reason")))
+    ended = choice.get("finish_reason")
+    word = metadata_word(ended.get("type") if isinstance(ended, dict) else ended)
+    finish = usual_finish(word)
+    if finish is not None and INTERRUPTED.search(finish):
+        raise InterruptedAnswer(f"the answer was interrupted ({finish})")
     if chat:
         message = choice.get("message")
         if message is None and not {"delta", "text"} & choice.keys():
@@ -225,7 +233,7 @@ def parse_completion(reply: Any, chat: bool, stops: list[str], seconds: float, a
         no_text=content is None,
         reasoning="\n".join(thoughts) or None,
         finish=REFUSAL if refused else finish,
-        error=None if refused else filter_error(metadata_word(choice.get("finish_reason")), None),
+        error=None if refused else filter_error(word, None),
         prompt_tokens=usage.prompt,
         completion_tokens=usage.answer,
         cached_tokens=usage.cached,

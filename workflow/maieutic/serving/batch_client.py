@@ -179,9 +179,12 @@ class BatchClient:
                 return None
             if self.sender is not None:
                 await self.sender.quiet()  # by then, answers to requests with the same parameters are known
-            return await self.live.answer_to_refusal(ErrorStatus(outcome, {}), 1, request)
+            # Only a probe shows whether an account that the line calls empty is so. Otherwise other lines may do.
+            number = self.live.sent if scope_of(outcome) == "all" else 0
+            return await self.live.answer_to_refusal(ErrorStatus(outcome, {}), 1, number, request)
         if not isinstance(outcome, dict):
             return None
         answer = self.live.read_reply(request, body_of(self.live.server, request), outcome, 0.0, 1)
-        self.live.note_answer(request)
+        self.live.sent += 1
+        self.live.note_answer(self.live.sent)
         return answer

@@ -18,7 +18,14 @@ from aiohttp.resolver import ThreadedResolver
 from maieutic.core.errors import UserError
 from maieutic.serving.answers import MalformedAnswer, body_excerpt, metadata_word, parse_body, token_count
 from maieutic.serving.batches import Batch, RedactingWriter, TooLarge
-from maieutic.serving.client import Client, ErrorStatus, Unanswered, never_encrypted, wait_unless_shutdown
+from maieutic.serving.client import (
+    Client,
+    ErrorStatus,
+    Unanswered,
+    never_encrypted,
+    stated_seconds,
+    wait_unless_shutdown,
+)
 from maieutic.serving.connections import BLOCK, BodyTooLong, Response, open_session, read_body
 from maieutic.serving.refusals import KEY_REFUSED, SERVER_FAILED, Refusal, read_refusal, refusal_in, scope_of
 
@@ -323,13 +330,15 @@ class BatchEndpoint:
                     raise UnclearSubmission(error.refusal.words) from None
                 if scope_of(error.refusal) != "passing":
                     raise self._fault(error.refusal, what, unknown) from None
-                wait = self.client.note_failure(error, attempt, self.client.stated_wait(error))
+                if (limit := self.client.lasting_limit(error)) is not None:
+                    raise limit from None
+                wait = self.client.note_failure(error, attempt, stated_seconds(error))
             except (aiohttp.ClientError, TimeoutError, ConnectionError, MalformedAnswer, BodyTooLong) as error:
                 if never_encrypted(error):
                     raise self.client.untrusted(error) from None
                 if not repeat and not is_refused_connection(error):
                     raise UnclearSubmission(type(error).__name__) from None
-                wait = self.client.note_failure(error, attempt, self.client.stated_wait(error))
+                wait = self.client.note_failure(error, attempt, stated_seconds(error))
             if attempt < self.client.server.attempts:
                 await wait_unless_shutdown(wait)
         raise Unanswered(f"{attempt} attempts to call {what} failed, last {self.client.last}")

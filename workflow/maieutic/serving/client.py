@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import re
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,7 +22,15 @@ from maieutic.core.journal import REPEAT, canonical_digest
 from maieutic.core.secrets import model_list_headers, redact, register_sent_key
 from maieutic.core.shutdown import SHUTDOWN
 from maieutic.core.states import CONTENT_FILTER, FAILED_MARK, FILTERED_MARK
-from maieutic.serving.answers import Answer, MalformedAnswer, NoCandidate, Usage, parse_body, usage_of
+from maieutic.serving.answers import (
+    Answer,
+    InterruptedAnswer,
+    MalformedAnswer,
+    NoCandidate,
+    Usage,
+    parse_body,
+    usage_of,
+)
 from maieutic.serving.budget import Purse, Reservation
 from maieutic.serving.connections import BodyTooLong, Response, get, open_session, post
 from maieutic.serving.refusals import (
@@ -57,9 +65,6 @@ NO_TLS = {
 HOST_MISMATCH = re.compile(r"hostname|doesn't match|not valid for", re.IGNORECASE)
 LONGEST_FAILURE_REASON = 120  # maximum length of a server's message that is logged as the reason for a failure
 FIRST_REQUESTS = 8  # maximum number of requests in flight to a hosted endpoint before its first answer
-# A probe is sent after this many consecutive refusals, even if requests with the same parameters were answered before.
-# The number is doubled after each answered probe.
-PROBE_AFTER = 3
 AFFORDABLE_TOKENS = re.compile(r"can only afford (\d+)")  # OpenRouter's refusal if the credit does not pay max_tokens
 MOST_REMEDIES = 5  # maximum number of changes to a registry entry that are tried, each on top of the previous ones
 MODELS_SHOWN = 8
@@ -67,6 +72,11 @@ LIMIT_STATUS = 429
 LONGEST_STATED = 31 * 86400.0  # seconds; a longer wait is shown as this one
 SHORTEST_DAY = 60.0  # a limit per day with a shorter delay than this ends at another hour, which is not stated
 DAYS_END = {"googleapis.com": ZoneInfo("America/Los_Angeles")}  # whose midnight ends a provider's day
+SILENT_AFTER = 4  # number of failures in a row after which one request alone is sent at a time
+MOST_ALIENS = 3  # number of answers that cannot be read after which a probe decides about the job
+MOST_WAITS = 8  # number of stated waits of one request that delay all others
+BLANK_ANSWERS = 3  # number of answers in a row without a candidate after which a prompt counts as blocked
+EVENT = re.compile(r"(?:^|\s)(?:data|event):\s")  # of an event stream
 SHUTDOWN_CHECK_SECONDS = 0.5  # interval at which a waiting request checks whether the job is shutting down
 SHUTDOWN_REASON = "the job is shutting down"
 LOGGED_WAIT = 5.0  # a stated wait is logged if it delays requests by more than this many additional seconds
@@ -183,9 +193,12 @@ class Client:
         # Send only a few requests until a hosted endpoint has answered one: if the registry entry is wrong, all fail.
         self.first_slots = asyncio.Semaphore(FIRST_REQUESTS if server.socket is None else server.concurrency)
         self.all_slots_open = server.socket is not None
-        self.answered: set[str] = set()  # digests of the parameters of answered requests
-        self.consecutive_refusals = 0  # number of refusals since the last answer
-        self.probe_after = PROBE_AFTER  # number of consecutive refusals after which a probe is sent
+        self.sent = self.newest_answered = 0  # numbers of the last request, and of the last one that was answered
+        self.failures_in_row = 0  # number of failures and refusals since the last answer
+        self.probe_failure = Exception()  # of the last short request that was not answered
+        self.good: tuple[dict[str, Any], Prepare] | None = None  # a request that was answered
+        self.aliens = 0  # number of answers that could not be read
+        self.lone = asyncio.Lock()  # held by the only request that is sent while nobody is answered
         self.answers = 0  # number of answered requests and probes
         self.checks: dict[str, asyncio.Task[bool]] = {}  # probes in flight that find out whether the endpoint answers
         self.probes: dict[str, asyncio.Task[Refusal | None]] = {}
@@ -209,53 +222,87 @@ class Client:
         A wait that the endpoint states uses no attempt. If all attempts are used while other requests are answered,
         the request itself fails, which is its answer.
 
-        Raises Unanswered after the last attempt, and UserError if every request would be refused.
+        Raises Unanswered after the last attempt, and UserError if every request would be refused, or none is answered.
         """
         attempt, tries, waited, blank, alone = 0, 0, 0.0, 0, Failures()
-        while tries < self.server.attempts:
-            is_last = tries == self.server.attempts - 1
-            if tries > 1 and (self.answers or is_last) and alone.lacks_answer(self.answers):
+        is_lone = False  # holds `lone`, and alone asks while nobody is answered
+        try:
+            while tries < self.server.attempts:
+                if tries > 1 and self.answers and alone.lacks_answer(self.answers):
+                    alone.are_others_answered = await self.answers_now(request)
+                if alone.waits >= MOST_WAITS and self.answers == alone.failed_at:
+                    await self.answers_now(request)
+                if self.is_silent and not is_lone:
+                    await self.lone.acquire()
+                    is_lone = self.is_silent
+                    if not is_lone:
+                        self.lone.release()
+                async with self.slots, self.first_slots:
+                    await self.gate.wait_until_open()
+                    if SHUTDOWN.is_set:
+                        raise Interrupted(SHUTDOWN_REASON)
+                    if self.fault is not None:
+                        raise self.fault
+                    if self.is_silent and not is_lone:
+                        continue
+                    attempt += 1
+                    self.sent = number = self.sent + 1
+                    try:
+                        answer = await self._once(prepare(request), attempt)
+                        self.note_answer(number)
+                        self.good = request, prepare
+                        return answer
+                    except Exception as error:
+                        self.failures_in_row += not isinstance(error, Unanswered)
+                        self.aliens += is_alien(error)
+                        # An endpoint in trouble may answer without a candidate; a blocked prompt always does.
+                        blank = blank + 1 if isinstance(error, NoCandidate) else 0
+                        is_early = 0 < blank < min(BLANK_ANSWERS, self.server.attempts)
+                        refused = None if is_early else await self.answer_to_refusal(error, attempt, self.sent, request)
+                        if refused is not None:
+                            return refused
+                        stated, failure = await self.stated_wait(error, request), error
+                        # Told so again and again while others are answered, a request waits alone.
+                        is_own = alone.waits >= MOST_WAITS and self.answers > alone.failed_at
+                        wait = self.note_failure(error, tries + 1, stated, is_own)
+                        reason = self.last
+                if not self.answers and MOST_ALIENS <= self.failures_in_row == self.aliens:
+                    await self.check_alien(failure, request)
+                is_waiting = bool(stated) and not is_own and waited + (stated or 0.0) <= self.server.patience
+                waited += stated or 0.0
+                alone.waits += bool(stated)
+                tries += not is_waiting
+                alone.failed_at = self.answers
+                if tries < self.server.attempts:
+                    await wait_unless_shutdown(wait)
+            if alone.lacks_answer(self.answers):
                 alone.are_others_answered = await self.answers_now(request)
-            async with self.slots, self.first_slots:
-                await self.gate.wait_until_open()
-                if SHUTDOWN.is_set:
-                    raise Interrupted(SHUTDOWN_REASON)
-                if self.fault is not None:
-                    raise self.fault
-                attempt += 1
-                try:
-                    answer = await self._once(prepare(request), attempt)
-                    self.note_answer(request)
-                    return answer
-                except Exception as error:
-                    # An endpoint in trouble may answer once without a candidate. A blocked prompt is answered so again.
-                    blank += isinstance(error, NoCandidate)
-                    is_first = isinstance(error, NoCandidate) and blank == 1 and self.server.attempts > 1
-                    refused = None if is_first else await self.answer_to_refusal(error, attempt, request)
-                    if refused is not None:
-                        return refused
-                    stated = self.stated_wait(error)
-                    wait = self.note_failure(error, tries + 1, stated)
-                    reason, failure = self.last, error
-            if attempt > 1 and not self.answers:
-                await self.check_alien(failure, request)
-            is_waiting = bool(stated) and waited + (stated or 0.0) <= self.server.patience
-            waited += stated or 0.0
-            tries += not is_waiting
-            alone.failed_at = self.answers
-            if tries < self.server.attempts:
-                await wait_unless_shutdown(wait)
-        if alone.lacks_answer(self.answers):
-            alone.are_others_answered = await self.answers_now(request)
-        if alone.are_others_answered:
-            return Answer("", None, "error", None, None, 0.0, attempt, error=f"{FAILED_MARK}{reason} on try {attempt}")
-        raise Unanswered(f"{reason} on try {attempt}")
+            if not alone.are_others_answered:
+                if not self.answers and self.failures_in_row == self.aliens:
+                    await self.check_alien(failure, request)
+                self.fault = self.fault or self._silence(reason)  # the error of all other requests
+                raise Unanswered(f"{reason} on try {attempt}")
+            words = f"{FAILED_MARK}{reason} on try {attempt}"
+            return Answer("", None, "error", None, None, 0.0, attempt, error=words)
+        finally:
+            if is_lone:
+                self.lone.release()
 
-    def note_answer(self, request: dict[str, Any]) -> None:
-        """Record that the endpoint answers requests with these parameters."""
-        self.answered.add(parameters_of(request))
+    @property
+    def is_silent(self) -> bool:
+        """True if so many requests in a row had no answer that only one of them is sent at a time."""
+        return self.server.socket is None and self.failures_in_row >= SILENT_AFTER
+
+    def _silence(self, reason: str) -> UserError:
+        """Return the error for an endpoint that answers no request any more, by the reason of the last failure."""
+        fix = "check the account, the key and the server, then run again: answered requests are not repeated"
+        return UserError(self.place, f"{self.server.base_url} answers no request: {reason}", fix)
+
+    def note_answer(self, number: int) -> None:
+        """Record that the endpoint answers. number: number of the request that it answered, in the order of sending."""
         self.answers += 1
-        self.consecutive_refusals = 0
+        self.newest_answered = max(self.newest_answered, number)
+        self.failures_in_row = 0
         self._open()
 
     def _open(self) -> None:
@@ -324,8 +371,12 @@ class Client:
         """Return "": this client has no requests that are answered later."""
         return ""
 
-    async def answer_to_refusal(self, error: Exception, attempt: int, request: dict[str, Any]) -> Answer | None:
+    async def answer_to_refusal(
+        self, error: Exception, attempt: int, number: int, request: dict[str, Any]
+    ) -> Answer | None:
         """Return the answer to record if only this request is refused, or None if the failure is transient.
+
+        number: answers to requests up to this number, in the order of sending, do not show that others are answered.
 
         Raises UserError if every request would be refused.
         """
@@ -340,8 +391,9 @@ class Client:
             return None
         if scope == "passing":
             return None
-        if scope == "unsure":
-            scope = "one" if await self._refused_alone(request) else "all"
+        # Words and status alone do not end a job whose endpoint has answered: they may quote the prompt.
+        if scope == "unsure" or (scope == "all" and self.answers):
+            scope = "one" if await self._refused_alone(number, request) else "all"
         if scope == "one":
             self._open()
             if isinstance(error, NoCandidate):
@@ -368,15 +420,15 @@ class Client:
             fix = "export SSL_CERT_FILE=FILE with the certificate of the authority that signed the server's certificate"
         return UserError(place, f"cannot open an encrypted connection to {self.server.base_url}: {words}", fix)
 
-    async def _refused_alone(self, request: dict[str, Any]) -> bool:
-        """Return True if the endpoint recently answered a request with the same parameters, or answers a probe now.
+    async def _refused_alone(self, number: int, request: dict[str, Any]) -> bool:
+        """Return True if the endpoint answers a request that was sent after this refusal, or a probe.
 
-        Requests that are refused at the same time share one probe.
+        Earlier answers prove nothing, since an account may have become empty. Requests that are refused at the same
+        time share one probe. number: number of the last request that was sent before the refusal.
         """
-        parameters = parameters_of(request)
-        self.consecutive_refusals += 1
-        if parameters in self.answered and self.consecutive_refusals < self.probe_after:
+        if self.newest_answered > number:
             return True
+        parameters = parameters_of(request)
         probe = self.probes.get(parameters)
         if probe is None:
             probe = self.probes[parameters] = asyncio.create_task(self._probe(probe_of(request)))
@@ -385,54 +437,66 @@ class Client:
         finally:
             if probe.done():
                 self.probes.pop(parameters, None)
-        if refused is None and self.consecutive_refusals:
-            self.answered.add(parameters)
-            self.consecutive_refusals, self.probe_after = 0, 2 * self.probe_after
-        return refused is None
+        if refused is None or self.newest_answered > number:
+            return True
+        return self.good is not None and await self.answers_now(
+            self.good[1](self.good[0]), is_probe=True, has_slot=True
+        )
 
-    async def answers_now(self, request: dict[str, Any]) -> bool:
-        """Return True if the endpoint answers one short request with the same parameters now, sent only once."""
-        parameters = parameters_of(request)
+    async def answers_now(self, request: dict[str, Any], is_probe: bool = False, has_slot: bool = False) -> bool:
+        """Return True if the endpoint answers one short request with the same parameters now, sent only once.
+
+        is_probe: True to send the request itself; has_slot: the caller holds a slot, which its request then uses.
+        """
+        parameters = f"{parameters_of(request)} {is_probe} {has_slot}"
         check = self.checks.get(parameters)
         if check is None:
-            check = self.checks[parameters] = asyncio.create_task(self._check(probe_of(request)))
+            probe = request if is_probe else probe_of(request)
+            check = self.checks[parameters] = asyncio.create_task(self._check(probe, has_slot))
         try:
             return await asyncio.shield(check)
         finally:
             if check.done():
                 self.checks.pop(parameters, None)
 
-    async def _check(self, request: dict[str, Any]) -> bool:
-        """Send a short request once. Returns True if it is answered."""
-        async with self.slots:
+    async def _check(self, request: dict[str, Any], has_slot: bool) -> bool:
+        """Send a short request once. Returns True if it is answered. has_slot: the caller holds a slot."""
+        async with contextlib.nullcontext() if has_slot else self.slots:
             await self.gate.wait_until_open()
             if self.fault is not None:
                 return False
+            self.sent = number = self.sent + 1
             try:
                 self.probe_answers.append(await self._once(request, 1))
-            except Exception:  # whatever fails, the endpoint does not answer
+            except Exception as error:  # whatever fails, the endpoint does not answer
+                self.probe_failure = error
                 return False
-        self.answers += 1
+        self.note_answer(number)
         return True
 
     async def _probe(self, request: dict[str, Any]) -> Refusal | None:
         """Send a short request until it is answered or refused. Return the refusal, or None if it is answered.
 
-        Raises Unanswered after the last attempt.
+        Raises the error that ends the job after the last attempt.
         """
         for attempt in range(1, self.server.attempts + 1):
+            self.sent = number = self.sent + 1
             try:
                 self.probe_answers.append(await self._once(request, attempt))
-                self.answers += 1
+                self.note_answer(number)
                 return None
             except Exception as error:
                 if isinstance(error, NoCandidate):
                     return Refusal(200, frozenset(), f"{error}: {error.excerpt}")
                 if isinstance(error, ErrorStatus) and scope_of(error.refusal) != "passing":
                     return error.refusal
-                wait = self.note_failure(error, attempt, self.stated_wait(error))
+                if (limit := self.lasting_limit(error)) is not None:
+                    self.fault = self.fault or limit
+                    raise self.fault from None
+                wait = self.note_failure(error, attempt, stated_seconds(error))
             await wait_unless_shutdown(wait)
-        raise Unanswered(f"{self.last} on try {attempt} of a probe")
+        self.fault = self.fault or self._silence(self.last)
+        raise self.fault
 
     async def _fault_of(self, refusal: Refusal, request: dict[str, Any]) -> UserError:
         """Return the error that ends the job, with the endpoint's message and the registry keys to set."""
@@ -467,7 +531,7 @@ class Client:
         if missing and (models := await self._models()) and self.server.model not in models:
             listing = ", ".join(models[:MODELS_SHOWN]) + (", ..." if len(models) > MODELS_SHOWN else "")
             return f"set model to one that the endpoint lists: {listing}"
-        fix = "check base_url, model and the environment variable that key_env names"
+        fix = "check base_url, model, the account and the environment variable that key_env names"
         if request["endpoint"] == "completions" and refusal.status in NOT_FOUND_STATUS:
             fix += ", and set endpoint: chat if the model does not support raw completions"
         return fix
@@ -505,34 +569,41 @@ class Client:
         except Exception:  # ignore any error: the list only improves the error message
             return []
 
-    def stated_wait(self, error: Exception) -> float | None:
+    async def stated_wait(self, error: Exception, request: dict[str, Any]) -> float | None:
         """Return the seconds that the endpoint asks to wait, or None if it states none.
 
-        Raises the error that ends the job if the wait outlasts its patience.
+        Raises the error that ends the job if the wait outlasts its patience, and a short request is told the same.
         """
-        wait = error.refusal.wait if isinstance(error, ErrorStatus) else None
-        if wait is None:
-            return None
-        ends = self.end_of(wait)
-        if ends is not None:
-            assert isinstance(error, ErrorStatus)
-            limit = "a limit per day" if wait.daily else "a limit"
-            problem = f"{self.server.base_url}: {limit} holds until {ends} ({error.refusal.words})"
-            fix = "run again then: answered requests are not repeated"
-            if wait.seconds is not None and not wait.daily:
-                fix += f"; or set patience: {int(wait.seconds) + 60} to wait"
-            self.fault = self.fault or UserError(self.place, problem, fix)
+        fault = self.lasting_limit(error)
+        if fault is not None and not (self.answers and await self.answers_now(request, has_slot=True)):
+            self.fault = self.fault or fault
             raise self.fault
-        return wait.seconds
+        return None if fault is not None else stated_seconds(error)
+
+    def lasting_limit(self, error: Exception) -> UserError | None:
+        """Return the error for a limit that outlasts the job's patience; None for any other failure."""
+        wait = error.refusal.wait if isinstance(error, ErrorStatus) else None
+        ends = self.end_of(wait) if wait is not None else None
+        if wait is None or ends is None:
+            return None
+        assert isinstance(error, ErrorStatus)
+        limit = "a limit per day" if wait.daily else "a limit"
+        problem = f"{self.server.base_url}: {limit} holds until {ends} ({error.refusal.words})"
+        fix = "run again then: answered requests are not repeated"
+        if wait.seconds is not None and not wait.daily:
+            fix += f"; or set patience: {int(wait.seconds) + 60} to wait"
+        return UserError(self.place, problem, fix)
 
     async def check_alien(self, error: Exception, request: dict[str, Any]) -> None:
-        """Raise the error that ends the job if an answer cannot be read, and the answer to a short request neither."""
-        if not isinstance(error, MalformedAnswer) or OVERLOAD_PHRASES.search(error.excerpt):
+        """Raise the error that ends the job if no answer so far can be read, and that to a short request neither."""
+        if await self.answers_now(request) or not is_alien(self.probe_failure):
             return
-        if await self.answers_now(request):
-            return
-        problem = f"{self.server.base_url} answers without an answer: {error.excerpt or error}"
+        excerpt = getattr(error, "excerpt", "")
+        words = f"{error}: {excerpt}" if excerpt else str(error)
+        problem = f"{self.server.base_url} answers without an answer: {words}"
         fix = "check base_url, the account, and whether the network wants a log-in"
+        if EVENT.search(excerpt):
+            fix = "the answer is an event stream: set extra_body: {stream: false}, or another base_url"
         self.fault = self.fault or UserError(self.place, problem, fix)
         raise self.fault
 
@@ -558,10 +629,10 @@ class Client:
             return f"{now + timedelta(seconds=min(wait.seconds, LONGEST_STATED)):%Y-%m-%d %H:%M}"
         return None
 
-    def note_failure(self, error: Exception, attempt: int, stated: float | None) -> float:
+    def note_failure(self, error: Exception, attempt: int, stated: float | None, is_own: bool = False) -> float:
         """Count a transient failure and return the seconds until the next attempt. Other errors are raised again.
 
-        stated: seconds that the endpoint asks to wait.
+        stated: seconds that the endpoint asks to wait; is_own: True if only this request waits.
         """
         words = ""
         if isinstance(error, ErrorStatus):
@@ -573,6 +644,7 @@ class Client:
             words = error.excerpt if isinstance(error, MalformedAnswer) else ""
         elif isinstance(error, aiohttp.ClientError | TimeoutError | ConnectionError):
             kind = type(error).__name__
+            words = str(error)[:LONGEST_FAILURE_REASON] if isinstance(error, aiohttp.ClientPayloadError) else ""
         else:
             raise error
         kind = redact(kind)
@@ -583,21 +655,35 @@ class Client:
                 "%s: %s, try %d (failure %d of this kind)", self.server.base_url, self.last, attempt, self.retries[kind]
             )
         # A stated wait delays all requests. This request's own backoff is used only if it is longer.
-        if stated is not None and self.gate.close_for(stated):
+        if stated is not None and not is_own and self.gate.close_for(stated):
             until = time.strftime("%H:%M:%S", time.localtime(time.time() + stated))
             log.warning("%s asks to wait: no requests until %s (limit: models.*.patience)", self.server.base_url, until)
         wait = float(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0))
+        if is_own:
+            return max(wait, stated or 0.0)
         return wait if stated is None or stated < wait else 0.0
+
+
+def is_alien(error: Exception) -> bool:
+    """Return True for an answer that cannot be read, and names neither an overload nor an interruption."""
+    is_malformed = isinstance(error, MalformedAnswer) and not isinstance(error, InterruptedAnswer)
+    return is_malformed and not OVERLOAD_PHRASES.search(getattr(error, "excerpt", ""))
+
+
+def stated_seconds(error: Exception) -> float | None:
+    """Return the seconds that a response with an error status asks to wait, None if it states none."""
+    return error.refusal.wait.seconds if isinstance(error, ErrorStatus) and error.refusal.wait else None
 
 
 class Failures:
     """Failed tries of one request, and whether other requests were answered in between.
 
-    failed_at: number of requests that the endpoint had answered at the last failure.
+    failed_at: number of requests that the endpoint had answered at the last failure; waits: number of failures that
+    stated a wait.
     """
 
     def __init__(self) -> None:
-        self.are_others_answered, self.failed_at = True, 0
+        self.are_others_answered, self.failed_at, self.waits = True, 0, 0
 
     def lacks_answer(self, answers: int) -> bool:
         """Return True if a probe has to show that the endpoint answers: no request was answered since the last failure.
@@ -631,7 +717,7 @@ class Payment:
 
     def note_refusal(self, response: Response) -> None:
         """Note what an error reports. Without usage it has no tokens, unless a proxy gave up waiting for the answer."""
-        with suppress(MalformedAnswer):
+        with contextlib.suppress(MalformedAnswer):
             self.usage = usage_of(parse_body(response.body))
         if not self.usage.is_reported and response.status not in GAVE_UP_WAITING:
             self.usage = Usage(0, 0)

@@ -99,6 +99,11 @@ OVERLOAD_PHRASES = re.compile(
 Scope = Literal["passing", "one", "all", "unsure"]
 
 
+# Keys of an error in a body of status 200 without choices, as Qwen, Zhipu, Baidu and others in China write it
+CODE_KEYS = frozenset({"code", "error_code", "errcode", "status_code"})
+WORD_KEYS = ("message", "msg", "error_msg", "errmsg", "detail")
+
+
 class Refusal(NamedTuple):
     """Refusal by an endpoint.
 
@@ -190,7 +195,13 @@ def error_in(content: Any) -> Refusal | None:
     choices = content.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     outer = content.get("error")
-    error = choice.get("error") or (outer if isinstance(outer, dict) or not choice else None)
+    if isinstance(outer, str) and choice.get("finish_reason") == "stop":
+        outer = None  # a remark beside a whole answer
+    error = choice.get("error") or outer
+    if not error and not choice and not {"choices", "output"} & content.keys():
+        named = CODE_KEYS & content.keys()
+        words = next((content[name] for name in WORD_KEYS if isinstance(content.get(name), str)), None)
+        error = {"message": words, "code": content[min(named)]} if named and words else None
     if not error and choice.get("finish_reason") != "error":
         return None
     code = error.get("code") if isinstance(error, dict) else None

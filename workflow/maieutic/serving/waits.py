@@ -38,6 +38,7 @@ BARE_SECONDS = re.compile(
     r"\b(?:retry[ _-]?after|try again in|wait)\D{0,12}(\d+(?:\.\d+)?)(?![\d.]*\s*[^\W\d_])", re.IGNORECASE
 )
 PER_DAY = re.compile(r"per[ _-]?day|perday|\bdaily\b|\b[rt]pd\b|requests?/day|tokens?/day|24.?hours?", re.IGNORECASE)
+DRAFT = re.compile(r"\br=0\b[^,]*\bt=(\d{1,9})")
 DELAY_KEYS = {  # names of fields in an error's details, with the unit of a bare number
     "retrydelay": 1.0, "retry_delay": 1.0, "retryafter": 1.0, "retry_after": 1.0, "retry_after_seconds": 1.0,
     "retryafterseconds": 1.0, "retry_after_ms": 0.001, "retryafterms": 0.001, "reset_in": 1.0, "wait_seconds": 1.0,
@@ -58,10 +59,12 @@ def wait_of(headers: Mapping[str, str], content: Any, text: str) -> Wait | None:
     """
     text = text[:LONGEST_TEXT]
     details = list(fields_in(content))
+    inner = [value for name, value in details if name == "headers" and isinstance(value, dict)]  # OpenRouter
     quotas = " ".join(str(value) for name, value in details if name == "quotaid")
     # Gemini's text names its plan even for a limit per minute; the quota's own name is stronger.
     daily = bool(PER_DAY.search(quotas or text))
-    delays = [*header_delays(headers), *(delay for name, value in details if (delay := field_delay(name, value)))]
+    delays = [delay for each in (headers, *inner) for delay in header_delays(each)]
+    delays += [delay for name, value in details if (delay := field_delay(name, value))]
     delays += stated_delays(text)
     usable = [delay for delay in delays if math.isfinite(delay) and delay >= 0]
     if not usable:
@@ -93,10 +96,11 @@ def field_delay(name: str, value: Any) -> float | None:
     return delay_in(str(value), DELAY_KEYS[name])
 
 
-def delay_in(text: str, unit: float = 1.0) -> float | None:
+def delay_in(text: str, unit: float = 1.0, now: str | None = None) -> float | None:
     """Return a duration such as `20`, `7m12s`, `1.5 hours` or a date in seconds; None for another text.
 
-    unit: seconds of a bare number's unit. A number that is a time since 1970 is counted from now.
+    unit: seconds of a bare number's unit. A number that is a time since 1970 is counted from now. now: the endpoint's
+    own date, from which a date is counted, since clocks differ.
     """
     text = text.strip()[:LONGEST_HEADER]
     try:
@@ -111,7 +115,9 @@ def delay_in(text: str, unit: float = 1.0) -> float | None:
         return duration(text)
     if re.fullmatch(CLOCK, text):
         return clock_duration(text)
-    return seconds_until(text)
+    until = date_in(text)
+    start = date_in(now) if now else None
+    return None if until is None else max(until - (time.time() if start is None else start), 0.0)
 
 
 def duration(text: str) -> float:
@@ -133,8 +139,8 @@ def clock_duration(text: str) -> float:
     return seconds
 
 
-def seconds_until(text: str) -> float | None:
-    """Return the seconds from now to a date of HTTP or of ISO 8601; None for another text."""
+def date_in(text: str) -> float | None:
+    """Return a date of HTTP or of ISO 8601 in seconds since 1970; None for another text."""
     try:
         when = datetime.fromisoformat(text.replace("UTC", "+00:00").replace(" +", "+"))
     except ValueError:
@@ -142,11 +148,10 @@ def seconds_until(text: str) -> float | None:
         if parsed is None:
             return None
         try:
-            return max(email.utils.mktime_tz(parsed) - time.time(), 0.0)
+            return float(email.utils.mktime_tz(parsed))
         except (ValueError, OverflowError):  # a date beyond the range of the system clock
             return math.inf
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return max(when.timestamp() - time.time(), 0.0)
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
 def header_delays(headers: Mapping[str, str]) -> Iterator[float]:
@@ -154,9 +159,11 @@ def header_delays(headers: Mapping[str, str]) -> Iterator[float]:
 
     Of the limits with a time of reset of their own, only those count of which nothing remains.
     """
-    folded = {name.casefold(): value for name, value in headers.items()}
+    folded = {str(name).casefold(): str(value) for name, value in headers.items()}
+    if draft := DRAFT.search(folded.get("ratelimit", "")):  # draft-ietf-httpapi-ratelimit-headers: nothing remains
+        yield float(draft[1])
     for name, unit in (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0)):
-        if name in folded and (delay := delay_in(folded[name], unit)) is not None:
+        if name in folded and (delay := delay_in(folded[name], unit, folded.get("date"))) is not None:
             yield delay
             return
     for name, value in folded.items():
@@ -176,5 +183,5 @@ def stated_delays(text: str) -> Iterator[float]:
     for match in BARE_SECONDS.finditer(text):
         yield float(match[1])
     for match in UNTIL.finditer(text):
-        if (delay := seconds_until(match[1])) is not None:
-            yield delay
+        if (until := date_in(match[1])) is not None:
+            yield max(until - time.time(), 0.0)
