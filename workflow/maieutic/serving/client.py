@@ -198,7 +198,7 @@ class Client:
         self.probe_failure = Exception()  # of the last short request that was not answered
         self.good: tuple[dict[str, Any], Prepare] | None = None  # a request that was answered
         self.aliens = 0  # number of answers that could not be read
-        self.lone = asyncio.Lock()  # held by the only request that is sent while nobody is answered
+        self.lone = asyncio.Lock()  # held by the only request that is sent while no request is answered
         self.answers = 0  # number of answered requests and probes
         self.checks: dict[str, asyncio.Task[bool]] = {}  # probes in flight that find out whether the endpoint answers
         self.probes: dict[str, asyncio.Task[Refusal | None]] = {}
@@ -225,7 +225,7 @@ class Client:
         Raises Unanswered after the last attempt, and UserError if every request would be refused, or none is answered.
         """
         attempt, tries, waited, blank, alone = 0, 0, 0.0, 0, Failures()
-        is_lone = False  # holds `lone`, and alone asks while nobody is answered
+        is_lone = False  # holds `lone`, and alone asks while no request is answered
         try:
             while tries < self.server.attempts:
                 if tries > 1 and self.answers and alone.lacks_answer(self.answers):
@@ -262,7 +262,7 @@ class Client:
                         if refused is not None:
                             return refused
                         stated, failure = await self.stated_wait(error, request), error
-                        # Told so again and again while others are answered, a request waits alone.
+                        # After many such answers, while others are answered, only this request waits.
                         is_own = alone.waits >= MOST_WAITS and self.answers > alone.failed_at
                         wait = self.note_failure(error, tries + 1, stated, is_own)
                         reason = self.last
