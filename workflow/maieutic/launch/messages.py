@@ -216,7 +216,7 @@ def failure_lines(jobs: Iterable[Job], since: float, reasons: Mapping[int, str])
 def poorly_answered_lines(plan: Plan) -> list[str]:
     """Return the lines for each tutor and benchmark that `poorly_answered` yields."""
     lines = []
-    for benchmark, tutor, counted in poorly_answered(plan, Path(paths.ROOT)):
+    for benchmark, tutor, counted in poorly_answered(plan, Path(paths.ROOT), any_missing=True):
         answered = f"{tutor}: {counted.answered} of {counted.items} items of {benchmark} answered"
         if counted.cause:
             lines.append(f"{answered}: {counted.cause}")

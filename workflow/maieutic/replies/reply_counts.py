@@ -120,11 +120,12 @@ def too_many_failed(plan: Plan, results: Path) -> Iterator[UserError]:
             )
 
 
-def poorly_answered(plan: Plan, results: Path) -> Iterator[tuple[str, str, ReplyCounts]]:
+def poorly_answered(plan: Plan, results: Path, any_missing: bool = False) -> Iterator[tuple[str, str, ReplyCounts]]:
     """Yield (benchmark, tutor, counts) of tutors that answer few items, or often write nothing or more than the answer.
 
     More than the answer are reasoning behind an unknown marker, and turns of another speaker. The limits on the shares
-    are `report.least_readable`, `run.max_missing`, MOST_EMPTY, MOST_UNKNOWN_MARKERS and MOST_CONTINUED.
+    are `report.least_readable`, `run.max_missing`, MOST_EMPTY, MOST_UNKNOWN_MARKERS and MOST_CONTINUED. any_missing: also
+    yield tutors with a single item without an answer.
     """
     for benchmark in plan.benchmarks:
         for tutor in (name for name in plan.run.tutors if name in plan.tutors_on(benchmark)):
@@ -133,6 +134,7 @@ def poorly_answered(plan: Plan, results: Path) -> Iterator[tuple[str, str, Reply
                 counted = count_replies(replies)
                 if (
                     answers_too_few(plan, counted)
+                    or (any_missing and counted.missing)
                     or counted.empty > MOST_EMPTY * counted.items
                     or counted.marked > MOST_UNKNOWN_MARKERS * counted.items
                     or counted.continued > MOST_CONTINUED * counted.items

@@ -572,7 +572,7 @@ class Client:
     async def stated_wait(self, error: Exception, request: dict[str, Any]) -> float | None:
         """Return the seconds that the endpoint asks to wait, or None if it states none.
 
-        Raises the error that ends the job if the wait outlasts its patience, and a short request is told the same.
+        Raises the error that ends the job if the wait outlasts its patience, unless a short request is answered.
         """
         fault = self.lasting_limit(error)
         if fault is not None and not (self.answers and await self.answers_now(request, has_slot=True)):
