@@ -124,8 +124,8 @@ def poorly_answered(plan: Plan, results: Path, any_missing: bool = False) -> Ite
     """Yield (benchmark, tutor, counts) of tutors that answer few items, or often write nothing or more than the answer.
 
     More than the answer are reasoning behind an unknown marker, and turns of another speaker. The limits on the shares
-    are `report.least_readable`, `run.max_missing`, MOST_EMPTY, MOST_UNKNOWN_MARKERS and MOST_CONTINUED. any_missing: also
-    yield tutors with a single item without an answer.
+    are `report.least_readable`, `run.max_missing`, MOST_EMPTY, MOST_UNKNOWN_MARKERS and MOST_CONTINUED.
+    any_missing: also yield tutors with a single item without an answer.
     """
     for benchmark in plan.benchmarks:
         for tutor in (name for name in plan.run.tutors if name in plan.tutors_on(benchmark)):
