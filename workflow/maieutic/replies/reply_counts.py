@@ -12,7 +12,7 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.ledger import JobSpending
 from maieutic.core.records import NO_REPLY, Reply, iter_records
-from maieutic.core.states import MISSING_STATES, state_of
+from maieutic.core.states import FAILED_MARK, FILTERED_MARK, MISSING_STATES, state_of
 from maieutic.core.thinking import has_unknown_mark
 from maieutic.graders.turns import has_foreign_turn
 from maieutic.plan.plan import Plan
@@ -59,7 +59,7 @@ class ReplyCounts(NamedTuple):
         counts = {"missing": sum(self.missing.values())} if error.startswith(RECORDED_ERRORS) else self.missing
         states = ", ".join(f"{number} {state}" for state, number in counts.items())
         parts = [
-            f'{states} ("{error}")' if states else "",
+            f'{states} ("{error.removeprefix(FILTERED_MARK).removeprefix(FAILED_MARK)}")' if states else "",
             f"{self.cut} empty because reasoning used up max_tokens" if self.cut else "",
             f"{self.empty} empty" if self.empty else "",
         ]
