@@ -45,9 +45,14 @@ class Storm:
         self.paid: Counter[str] = Counter()  # number of answers that were sent, by request
         self.statuses: Counter[int] = Counter()
         self.failed: Counter[str] = Counter()
+        self.probes = 0  # number of short requests that find out whether others are answered
 
     def answer(self, number: int, body: dict[str, Any]) -> Answer:
         request = json.dumps(body, sort_keys=True)
+        if "What is 2 + 2?" in request:
+            with self.lock:
+                self.probes += 1
+            return 200, completion(f"4, {KEY}"), {}
         with self.lock:
             # After three failures a request is answered, since the wait before each further try doubles.
             dice = self.dice.random() if self.failed[request] < 3 else 1.0
@@ -102,7 +107,7 @@ def test_a_storm_within_a_budget(checkouts: Callable[[], Path], data: Path, reco
         json.loads(line)
         for line in (folder / "results/journal/replies/mathtutorbench/m.ledger").read_text().splitlines()
     ]
-    assert sum(line["requests"] for line in ledger) == total
+    assert sum(line["requests"] for line in ledger) == total + storm.probes
     retries = sum(sum(line["retries"].values()) for line in ledger)
     assert retries == sum(storm.statuses.values()) - total, "each failed try is counted"
     files = [path for name in ("results", ".snakemake") for path in (folder / name).rglob("*") if path.is_file()]
@@ -240,7 +245,7 @@ def test_nine_of_ten_models_have_their_columns(checkouts: Callable[[], Path], re
         done = run(folder, overlay(folder, {"models": models, "run": keys}), CANARY_KEY=KEY)
     assert done.returncode != 0
     [failed] = [line for line in done.stdout.splitlines() if line.startswith("failed: ")]
-    assert "m7: 12 of 12 items stayed unanswered (500 on try 2: 12)" in failed
+    assert "answers no request: 500" in failed and "check the account, the key and the server" in failed
     partial = folder / "results/report/partial"
     table = pd.read_csv(partial / "scores.csv")
     assert {name for name in names if name in set(table.tutor)} == set(names) - {"m7"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from httpserver import Quiet, scripted, serving
 from maieutic.config.models import HostedModel
 from maieutic.core.errors import UserError
 from maieutic.launch import cluster, images, preflight
+from maieutic.launch.provenance import ownership_fault
 from maieutic.launch.requests import NewRequests
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan
@@ -284,3 +286,28 @@ def test_findings_are_printed_a_line_each(monkeypatch: pytest.MonkeyPatch, capsy
     assert capsys.readouterr().out.splitlines() == lines
     findings.pop()
     doctor.doctor()
+
+
+def test_a_checkout_of_another_user_is_named_with_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    assert ownership_fault(tmp_path) is None
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    fault = ownership_fault(tmp_path)
+    assert fault is not None and fault.fix == f"git config --global --add safe.directory {tmp_path.resolve()}"
+
+
+def test_a_library_that_keeps_the_serving_environment_from_starting_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / ".venv/serve/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(
+        "#!/bin/sh\necho \"ImportError: libstdc++.so.6: version 'GLIBCXX_3.4.30' not found\" >&2\nexit 1\n"
+    )
+    python.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    assert list(doctor.libraries()) == []
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/gcc/lib64")
+    [finding] = doctor.libraries()
+    assert finding.state == "fault" and "GLIBCXX_3.4.30" in finding.finding and "unset LD_LIBRARY_PATH" in finding.fix
