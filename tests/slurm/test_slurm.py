@@ -97,7 +97,8 @@ def test_all_jobs_of_a_run_in_one_allocation_share_one_server(checkouts: Callabl
         run_keys = {"tutors": [NAME], "max_tokens": 48, "tasks": tasks}
         config = overlay(folder, {"models": {NAME: entry}, "run": run_keys})
         if is_inside:
-            line = shlex.join(command(config))
+            # One generation at a time, since jobs that run at once need a server each
+            line = shlex.join(command(config, "--set-threads", "generate_replies=2"))
             slurm("sbatch", "--wait", "--cpus-per-task=2", "--time=10", f"--chdir={folder}", f"--wrap={line}")
         else:
             done = run(folder, config, *SITE, "--set-resources", "generate_replies:slurm_partition=gpu")
