@@ -21,7 +21,9 @@ MOST_DIGITS = 20  # an integer with more digits is parsed as None
 TAGS = re.compile(r"<(?:style|script)[^>]{0,200}>[^<]{0,2000}</(?:style|script)>|<[^<>]{0,200}>")
 # Finish reason that is recorded if an answer's text is in OpenAI's field `refusal`, and its field `content` is null
 REFUSAL = "refusal"
-THOUGHTS = frozenset({"thinking", "reasoning", "redacted_thinking", "reasoning_content"})  # types of parts
+THOUGHTS = frozenset(
+    {"thinking", "reasoning", "redacted_thinking", "reasoning_content"}
+)  # types of a message's parts that hold its reasoning
 COMPLETION_KEYS = frozenset({"choices", "usage", "prompt_filter_results", "output"})  # of a body that is a completion
 
 

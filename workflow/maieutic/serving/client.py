@@ -68,7 +68,6 @@ FIRST_REQUESTS = 8  # maximum number of requests in flight to a hosted endpoint 
 AFFORDABLE_TOKENS = re.compile(r"can only afford (\d+)")  # OpenRouter's refusal if the credit does not pay max_tokens
 MOST_REMEDIES = 5  # maximum number of changes to a registry entry that are tried, each on top of the previous ones
 MODELS_SHOWN = 8
-LIMIT_STATUS = 429
 LONGEST_STATED = 31 * 86400.0  # seconds; a longer wait is shown as this one
 SHORTEST_DAY = 60.0  # a limit per day with a shorter delay than this ends at another hour, which is not stated
 DAYS_END = {"googleapis.com": ZoneInfo("America/Los_Angeles")}  # whose midnight ends a provider's day
@@ -200,7 +199,7 @@ class Client:
         self.aliens = 0  # number of answers that could not be read
         self.lone = asyncio.Lock()  # held by the only request that is sent while no request is answered
         self.answers = 0  # number of answered requests and probes
-        self.checks: dict[str, asyncio.Task[bool]] = {}  # probes in flight that find out whether the endpoint answers
+        self.checks: dict[str, asyncio.Task[bool]] = {}  # probes in flight, by the parameters of their requests
         self.probes: dict[str, asyncio.Task[Refusal | None]] = {}
         self.probe_answers: list[Answer] = []  # answers to probes, kept so that their tokens are counted
         self.failed_usage: list[Usage] = []  # what the endpoint reported for failed tries, which it bills as well
@@ -407,7 +406,6 @@ class Client:
 
     def untrusted(self, error: Exception) -> UserError:
         """Convert an error for which `never_encrypted` is True to the error that ends the job."""
-        place = f"models.{self.server.name}" if self.server.name else self.server.base_url
         cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
         words = redact(" ".join(str(cause).split()))[:LONGEST_TLS]
         if not isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -418,7 +416,7 @@ class Client:
             fix = "renew the server's certificate, or correct this machine's clock"
         else:
             fix = "export SSL_CERT_FILE=FILE with the certificate of the authority that signed the server's certificate"
-        return UserError(place, f"cannot open an encrypted connection to {self.server.base_url}: {words}", fix)
+        return UserError(self.place, f"cannot open an encrypted connection to {self.server.base_url}: {words}", fix)
 
     async def _refused_alone(self, number: int, request: dict[str, Any]) -> bool:
         """Return True if the endpoint answers a request that was sent after this refusal, or a probe.
@@ -446,7 +444,7 @@ class Client:
     async def answers_now(self, request: dict[str, Any], is_probe: bool = False, has_slot: bool = False) -> bool:
         """Return True if the endpoint answers one short request with the same parameters now, sent only once.
 
-        is_probe: True to send the request itself; has_slot: the caller holds a slot, which its request then uses.
+        is_probe: True to send the request itself; has_slot: True if the caller holds a slot, so that none is awaited.
         """
         parameters = f"{parameters_of(request)} {is_probe} {has_slot}"
         check = self.checks.get(parameters)
@@ -460,7 +458,7 @@ class Client:
                 self.checks.pop(parameters, None)
 
     async def _check(self, request: dict[str, Any], has_slot: bool) -> bool:
-        """Send a short request once. Returns True if it is answered. has_slot: the caller holds a slot."""
+        """Send a short request once. Returns True if it is answered. has_slot: as in `answers_now`."""
         async with contextlib.nullcontext() if has_slot else self.slots:
             await self.gate.wait_until_open()
             if self.fault is not None:
@@ -500,11 +498,10 @@ class Client:
 
     async def _fault_of(self, refusal: Refusal, request: dict[str, Any]) -> UserError:
         """Return the error that ends the job, with the endpoint's message and the registry keys to set."""
-        place = f"models.{self.server.name}" if self.server.name else self.server.base_url
         problem = f"the server answers {refusal.status} ({refusal.message})"
         if self.server.name and self.server.socket is None:
             problem = f"{self.server.base_url}: {problem}"
-        return UserError(place, problem, await self._fix_of(refusal, request))
+        return UserError(self.place, problem, await self._fix_of(refusal, request))
 
     async def _fix_of(self, refusal: Refusal, request: dict[str, Any]) -> str:
         """Return the fix for a refusal that concerns every request."""
@@ -671,7 +668,7 @@ def is_alien(error: Exception) -> bool:
 
 
 def stated_seconds(error: Exception) -> float | None:
-    """Return the seconds that a response with an error status asks to wait, None if it states none."""
+    """Return the seconds that a refusal asks to wait; None if it states no wait, and for other errors."""
     return error.refusal.wait.seconds if isinstance(error, ErrorStatus) and error.refusal.wait else None
 
 
