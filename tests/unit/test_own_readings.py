@@ -18,7 +18,6 @@ from maieutic.launch.preflight import idle_judge_lines
 from maieutic.preparation.own_readings import (
     check_choices,
     check_label_columns,
-    check_one_reply_each,
     check_own_words,
     check_resolves,
     check_spellings,
@@ -26,6 +25,7 @@ from maieutic.preparation.own_readings import (
     preview_of_own_files,
     read_recorded,
 )
+from maieutic.replies.foreign_formats import read_foreign_replies
 from maieutic.run_plan import plan_of
 from run_configs import HOSTED, NOBODY
 from shipped import shipped
@@ -182,11 +182,11 @@ def test_several_choices_for_one_request_are_refused(tmp_path: Path) -> None:
     record = {"custom_id": "a", "response": {"status_code": 200, "body": {"choices": [choice]}}}
     path = tmp_path / "batch.jsonl"
     path.write_text(json.dumps(record), encoding="utf-8")
-    check_one_reply_each(path)
+    read_foreign_replies(path)
     record["response"]["body"]["choices"].append(choice)  # type: ignore[index]
     path.write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(UserError, match="1 records have several choices"):
-        check_one_reply_each(path)
+        read_foreign_replies(path)
 
 
 @pytest.mark.parametrize(

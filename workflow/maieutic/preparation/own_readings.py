@@ -262,7 +262,6 @@ def is_accepted(grader: Grader, item: Item, text: str) -> bool:
 def read_recorded(path: Path, folder: Path) -> None:
     """Read recorded replies. Raises UserError for several tutors in one file, and for cells that are no replies."""
     records = [record for record in read_foreign_replies(path) if isinstance(record, dict)]
-    check_one_reply_each(path)
     columns = list(dict.fromkeys(str(name) for record in records for name in record))
     by_folded = {name.casefold(): name for name in columns}
     check_reply_columns(path, records)
@@ -277,26 +276,6 @@ def read_recorded(path: Path, folder: Path) -> None:
         problem = f"{len(failed):,} replies are values of programs without a text, such as {failed[0].strip()}"
         raise UserError(str(path), problem, "leave these cells empty, or correct them")
     note_unused(records, {name for folded, name in by_folded.items() if folded in COLUMNS}, folder)
-
-
-def check_one_reply_each(path: Path) -> None:
-    """Raise UserError for records with several answers to one request, of which one alone would be read."""
-    if path.suffix not in (".json", ".jsonl"):
-        return
-    records = read_source(path, path.suffix[1:], str(path), user_file=True)
-    if several := sum(has_choices(record) for record in records if isinstance(record, dict)):
-        problem = f"{several:,} records have several choices for one request"
-        raise UserError(str(path), problem, "keep one choice in each record")
-
-
-def has_choices(record: Mapping[str, Any]) -> bool:
-    """Return True if a record, or a completion within it, has more than one choice."""
-    response = record.get("response")
-    body = response.get("body") if isinstance(response, dict) else None
-    return any(
-        isinstance(part, dict) and isinstance(part.get("choices"), list) and len(part["choices"]) > 1
-        for part in (record, record.get("reply"), response, body)
-    )
 
 
 def checks_of_readings(plan: Plan) -> Iterator[tuple[str, Callable[[], None]]]:

@@ -39,8 +39,11 @@ def read_foreign_replies(path: Path) -> list[Any]:
 
 
 def read_each(path: Path, records: list[Any], read: Callable[[ForeignRecord], ForeignRecord]) -> list[Any]:
-    """Convert every record with `read`. Raises UserError for the first malformed record."""
+    """Convert every record with `read`. Raises UserError for the first malformed one, and for several choices."""
     replies = []
+    if several := sum(has_choices(record) for record in records if isinstance(record, dict)):
+        problem = f"{several:,} records have several choices for one request"
+        raise UserError(str(path), problem, "keep one choice in each record")
     for number, record in enumerate(records, 1):
         try:
             replies.append(read(record) if isinstance(record, dict) else record)
@@ -48,6 +51,16 @@ def read_each(path: Path, records: list[Any], read: Callable[[ForeignRecord], Fo
             problem = f"the record has fields of a known format but cannot be read: {type(error).__name__}: {error}"
             raise UserError(f"{path}, record {number}", problem, "write records with the fields id and reply") from None
     return replies
+
+
+def has_choices(record: Mapping[str, Any]) -> bool:
+    """Return True if a record, or a completion within it, has more than one choice."""
+    response = record.get("response")
+    body = response.get("body") if isinstance(response, dict) else None
+    return any(
+        isinstance(part, dict) and isinstance(part.get("choices"), list) and len(part["choices"]) > 1
+        for part in (record, record.get("reply"), response, body)
+    )
 
 
 def inspect_log(path: Path) -> list[ForeignRecord] | None:
