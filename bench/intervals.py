@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 import numpy as np
 from maieutic.core.intervals import bounded_interval, clopper_pearson, paired_difference
 from maieutic.core.stats import SHARE, leave_one_out
-from maieutic.scores.metrics.common import macro_f1
+from maieutic.scores.metrics import macro_f1
 
 RUNS = 1_000
 PROBLEMS = (20, 50, 200)

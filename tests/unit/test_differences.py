@@ -22,9 +22,9 @@ from maieutic.scores.differences import (
     smallest_p,
     tutor_differences,
 )
-from maieutic.scores.metrics.common import RELEASED, GradedItem
-from maieutic.scores.metrics.common import Metric as Function
-from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.metrics import RELEASED, GradedItem
+from maieutic.scores.metrics import Metric as Function
+from maieutic.scores.registry import METRICS
 from maieutic.scores.score import Measurement, MetricEvidence
 from scipy.stats import binomtest, ttest_1samp
 

@@ -45,9 +45,9 @@ from maieutic.judges.questions import question_messages, questions_about
 from maieutic.replies.baselines import baseline_reply
 from maieutic.replies.generate import RequestLimits, ask_tutor
 from maieutic.replies.parsing import grades_of, read_reply
-from maieutic.scores.metrics.common import GradedItem, combine_mr
-from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.metrics import GradedItem, combine_mr
 from maieutic.scores.papers import printed_rows
+from maieutic.scores.registry import METRICS
 from maieutic.scores.score import index_grades, score_task
 from maieutic.serving.backends import JobFiles
 from obedient_judge import answering, obeyed, prompt_of

@@ -13,7 +13,7 @@ from maieutic.core.records import Item, Reply, Score, Turn
 from maieutic.core.stats import Array, BootstrapSettings, bootstrap_interval
 from maieutic.replies.baselines import TUTORS
 from maieutic.replies.parsing import grades_of
-from maieutic.scores.metrics.common import (
+from maieutic.scores.metrics import (
     COMMON,
     RELEASED,
     GradedItem,
@@ -25,7 +25,7 @@ from maieutic.scores.metrics.common import (
     part_mean,
     weighted_f1,
 )
-from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.registry import METRICS
 from maieutic.scores.score import index_grades, score_task
 from sklearn import metrics as sklearn
 from task_items import items_of_card

@@ -19,8 +19,8 @@ from maieutic.graders.registry import GRADERS
 from maieutic.graders.short_answers import released_step
 from maieutic.graders.solution_numbers import quotient
 from maieutic.graders.steps import read_step
-from maieutic.scores.metrics.common import RELEASED, GradedItem
-from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.metrics import RELEASED, GradedItem
+from maieutic.scores.registry import METRICS
 
 CASES = Path(__file__).parents[1] / "tables"
 SCORING_KEYS = {"paper": "paper_compat", "robust": "robust"}

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from maieutic.config import cards
-from maieutic.config.job_entries import entry_for_scoring, entry_for_training
 from maieutic.config.models import RewardModel, VllmModel, WeightsOnly
 from maieutic.config.rubrics import Rubric, read_rubric
 from maieutic.config.settings import read_config
@@ -22,6 +21,7 @@ from maieutic.judges import stage as judges_stage
 from maieutic.launch import shell_lines
 from maieutic.launch.shell_lines import constraints_of, judges_with_engine, one_of
 from maieutic.plan import checks, digest, inputs
+from maieutic.plan.inputs import entry_for_scoring, entry_for_training
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan, template_files
 from maieutic.plan.syntax import Name

@@ -11,9 +11,9 @@ from maieutic.core.records import Grade, Item, Scoring
 from maieutic.core.stats import BootstrapSettings
 from maieutic.graders.registry import OBJECTIVE_GRADERS
 from maieutic.graders.weighted_rubric import NEGATIVE_WEIGHT_READINGS, WeightedCriterion, favours_reply
-from maieutic.scores.metrics.common import RELEASED, GradedItem
-from maieutic.scores.metrics.common import Metric as Function
-from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.metrics import RELEASED, GradedItem
+from maieutic.scores.metrics import Metric as Function
+from maieutic.scores.registry import METRICS
 from maieutic.scores.score import (
     UNPARSED,
     GradeKey,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.settings import read_config
 from maieutic.core.errors import UserError
 from maieutic.core.names import check_file_names
 from maieutic.core.secrets import model_list_headers
+from maieutic.plan.inputs import entry_for_asking
 from maieutic.plan.plan import Plan
 from maieutic.run_plan import plan_of
 from run_configs import check_config

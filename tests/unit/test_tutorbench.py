@@ -24,7 +24,6 @@ from maieutic.benchmarks.tutorbench.raters import RateJudge, rate_judge
 from maieutic.benchmarks.tutorbench.section import paper_rows
 from maieutic.benchmarks.tutorbench.tagging import VoteTags, label_agreement, tag_summary, vote_tags, voted_level
 from maieutic.config.cards import CARDS, read_card
-from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.prompts import render
 from maieutic.config.rubrics import read_rubric
@@ -48,6 +47,7 @@ from maieutic.judges.assignments import case_of_reply
 from maieutic.judges.grading import GradeVerdicts, WeightedItems, grade_verdicts, grades_by_judge
 from maieutic.judges.judging import JudgeSettings, judge_request, run_judge
 from maieutic.judges.questions import question_messages, questions_about
+from maieutic.plan.inputs import entry_for_asking
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths
 from maieutic.replies.generate import first_messages

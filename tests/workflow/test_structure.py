@@ -20,7 +20,7 @@ import yaml
 from grimp import build_graph
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.core import paths
-from maieutic.curation import paths as curation_paths
+from maieutic.curation import curated_plan as curation_paths
 from maieutic.plan import inputs
 from maieutic.plan.digest import package_code
 from run_configs import RULE
@@ -186,7 +186,7 @@ def test_each_module_can_be_imported_first() -> None:
     load if one of its modules is imported first; for modules outside cycles the order makes no difference.
     """
     imported = imports()
-    assert "maieutic.benchmarks.kmpbench.metrics" in imported["maieutic.scores.metrics.registry"]
+    assert "maieutic.benchmarks.kmpbench.metrics" in imported["maieutic.scores.registry"]
     assert "maieutic.benchmarks.mrbench.section" in imported["maieutic.report.page"]
     in_cycles = sorted(name for name in imported if name in loaded_by(name, imported))
     assert {"maieutic.report", "maieutic.report.page"} <= set(in_cycles), "the package's commands load its modules"
@@ -258,7 +258,7 @@ def solved(checkouts: Callable[[], Path]) -> Path:
 EDITS = {
     "grader": ("workflow/maieutic/graders/short_answers.py", "if match else 0", "if match else 1", {"parse_replies", "score_replies", *REPORT}),
     "reader of replies": ("workflow/maieutic/replies/parsing.py", "    refused = missing", "    return []\n    refused = missing", {"parse_replies", "score_replies", *REPORT}),
-    "metric": ("workflow/maieutic/scores/metrics/common.py", "\nCOMMON", "\nCOMMON: dict[str, Metric] = {}\nCOMMON", {"score_replies", *REPORT}),
+    "metric": ("workflow/maieutic/scores/metrics.py", "\nCOMMON", "\nCOMMON: dict[str, Metric] = {}\nCOMMON", {"score_replies", *REPORT}),
     "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
     "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
     "baseline tutors": ("workflow/maieutic/replies/sentences.py", "SENTENCE_END.split(text)", "SENTENCE_END.split(text + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),

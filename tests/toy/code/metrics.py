@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from maieutic.core.stats import mean_statistic
-from maieutic.scores.metrics.common import correct_as_number
+from maieutic.scores.metrics import correct_as_number
 
 METRICS = {"solved": mean_statistic(correct_as_number)}

@@ -12,15 +12,28 @@ from maieutic.config.models import HostedModel, Needs, PackagedWeights, TunedWei
 from maieutic.config.prompts import template_variables
 from maieutic.config.registry import check_entry, unknown_name
 from maieutic.core.errors import UserError, check_all
+from maieutic.core.paths import Pattern
 from maieutic.curation import parsers, rules
 from maieutic.curation.parsers import PARSERS
-from maieutic.curation.paths import SETS, SHEET
 from maieutic.curation.pipeline import STAGES
 from maieutic.curation.rules import RULES
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import WildcardValues
 from maieutic.serving.weights import has_chat_template
+
+HOME = "results/curation/{curation}"
+SEEDS = Pattern(f"{HOME}/seeds.jsonl")
+SHEET = Pattern(f"{HOME}/flows.csv")
+OUTCOMES = Pattern(HOME + "/outcomes/{step}.jsonl")
+SETS = {"skills": Pattern(f"{HOME}/sets/skills.jsonl"), "dialogues": Pattern(f"{HOME}/sets/dialogues.jsonl")}
+EVALUATION_SHEET = Pattern(f"{HOME}/sets/evaluation.json")
+TRAINING_SET = Pattern(f"{HOME}/sets/training.jsonl")
+TRAINING_SHEET = Pattern(f"{HOME}/sets/training.json")
+FIGURES = Pattern(f"{HOME}/figures.json")
+RATINGS = Pattern(HOME + "/ratings/{judge}.jsonl")
+EXAMPLES = Pattern("results/tuning/{tuning}/examples.jsonl")
+TUNED = Pattern("results/tuning/{tuning}/model/manifest.json")
 
 
 class CurationPlan(Plan):

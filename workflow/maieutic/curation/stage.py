@@ -7,13 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.curation import FineTuning, stage_files, stage_names
-from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.models import HostedModel
 from maieutic.core import paths
 from maieutic.core.files import sha256_of
-from maieutic.curation.curated_plan import CurationPlan, check_curations, models_of, needs_of
+from maieutic.curation.curated_plan import (
+    EVALUATION_SHEET,
+    FIGURES,
+    RATINGS,
+    SETS,
+    TRAINING_SET,
+    TRAINING_SHEET,
+    TUNED,
+    CurationPlan,
+    check_curations,
+    models_of,
+    needs_of,
+)
 from maieutic.curation.examples import ChatSource, MixExamples
-from maieutic.curation.paths import EVALUATION_SHEET, FIGURES, RATINGS, SETS, TRAINING_SET, TRAINING_SHEET, TUNED
 from maieutic.curation.pipeline import STAGE_ORDER, STAGES, MakeComponents, WriteDialogues, WriteFlows
 from maieutic.curation.quality import MeasureCuration
 from maieutic.curation.rating import RateDialogues
@@ -21,9 +31,8 @@ from maieutic.curation.seeds import MakeSeeds, SeedSource
 from maieutic.curation.sets import AssembleSets, CleanTrainingSet
 from maieutic.curation.tuning import TuneTutor
 from maieutic.judges.stage import judge_job_fields
-from maieutic.plan.inputs import benchmark_items, rubric_files, source_files
-from maieutic.plan.slice_plan import Checks, SlicePlan
-from maieutic.plan.used_code import Replacements, unused_tables
+from maieutic.plan.inputs import benchmark_items, entry_for_asking, rubric_files, source_files
+from maieutic.plan.slice_plan import Checks, Replacements, SlicePlan, unused_tables
 
 
 def seed_sources(plan: CurationPlan, curation: str) -> list[str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.cards import JUDGE
-from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.config.registry import check_entry, unknown_name
 from maieutic.config.rubrics import (
@@ -31,10 +30,9 @@ from maieutic.judges.judging import STOP_ABOVE
 from maieutic.judges.panels import CombineVerdicts
 from maieutic.judges.probes import PROBES
 from maieutic.judges.verdicts import JudgeLabelled, JudgeReplies
-from maieutic.plan.inputs import item_files, label_files, pair_files, rubric_files, tasks_of
+from maieutic.plan.inputs import entry_for_asking, item_files, label_files, pair_files, rubric_files, tasks_of
 from maieutic.plan.plan import Plan
-from maieutic.plan.slice_plan import Checks, SlicePlan
-from maieutic.plan.used_code import Replacements, unused_by_rubrics
+from maieutic.plan.slice_plan import Checks, Replacements, SlicePlan, unused_by_rubrics
 
 
 def answering_weights(plan: Plan, judge: str) -> list[str]:

@@ -21,7 +21,6 @@ from maieutic.core.errors import RUN_FILES_VARIABLE, UserError, check_all
 from maieutic.core.ledger import utc_now
 from maieutic.core.locks import has_locks
 from maieutic.core.progress import format_duration
-from maieutic.core.rule_functions import with_parameters
 from maieutic.core.terminal import say
 from maieutic.launch import (
     budget_limits,
@@ -47,7 +46,7 @@ from maieutic.launch.snakemake_compat import (
     uses_containers,
 )
 from maieutic.launch.stage import save_config_job
-from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan
+from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan, with_parameters
 from maieutic.serving.batches import BATCH_VARIABLE, BatchLimits, BatchSettings, folders_with_batches
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun

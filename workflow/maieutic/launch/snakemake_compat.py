@@ -9,11 +9,22 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.core.rule_functions import with_parameters
+from maieutic.core.errors import check_all
+from maieutic.core.yaml_files import read_yaml
+from maieutic.plan.rules import with_parameters
+
+REGISTRIES = (Path("config/models.yaml"), Path("config/datasets.yaml"))
+
+
+def check_config_files(workflow: Workflow) -> None:
+    """Raise UserError unless all registries and run files can be read safely."""
+    registries = [path for path in REGISTRIES if path.is_file()]
+    check_all(partial(read_yaml, path) for path in dict.fromkeys([*registries, *read_config_files(workflow)]))
+
 
 Workflow = Any  # snakemake.workflow.Workflow
 Job = Any  # snakemake.jobs.Job

@@ -13,9 +13,8 @@ from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
 from maieutic.plan.inputs import rubric_files, source_files
 from maieutic.plan.plan import Plan
-from maieutic.plan.slice_plan import Checks, SlicePlan
+from maieutic.plan.slice_plan import Checks, Replacements, SlicePlan, unused_tables
 from maieutic.plan.syntax import Name
-from maieutic.plan.used_code import Replacements, unused_tables
 from maieutic.preparation.fetch import FetchDataset
 from maieutic.preparation.items import MakeItems
 from maieutic.preparation.labels import MakeLabels

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from maieutic.config import cards
-from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.models import BaselineModel, HostedModel, RecordedModel, VllmModel
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
@@ -15,11 +14,10 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import failed_path
 from maieutic.datasets.registry import LOADERS
 from maieutic.graders.lexicon import ENGLISH
-from maieutic.plan.inputs import card_files, source_files, tutor_items
+from maieutic.plan.inputs import card_files, entry_for_asking, source_files, tutor_items
 from maieutic.plan.plan import Plan
-from maieutic.plan.slice_plan import Checks, SlicePlan
+from maieutic.plan.slice_plan import Checks, Replacements, SlicePlan, unused_tables, used_on_benchmark
 from maieutic.plan.syntax import Name
-from maieutic.plan.used_code import Replacements, unused_tables, used_on_benchmark
 from maieutic.replies.baselines import TUTORS
 from maieutic.replies.generate import GenerateReplies, Shard
 from maieutic.replies.parsing import ParseReplies

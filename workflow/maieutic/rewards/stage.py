@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from maieutic.config.job_entries import entry_for_scoring, entry_for_training
 from maieutic.config.models import CriteriaModel, Model, RewardModel, VllmModel, WeightsOnly
 from maieutic.config.registry import check_entry, unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.paths import RESOURCES
 from maieutic.datasets.pairs import PAIR_SOURCES
-from maieutic.plan.inputs import item_files, label_files, pair_files, tasks_of
+from maieutic.plan.inputs import entry_for_scoring, entry_for_training, item_files, label_files, pair_files, tasks_of
 from maieutic.plan.plan import BASELINE_BATCH, Plan, training_pair_sources
 from maieutic.plan.slice_plan import Checks, SlicePlan
 from maieutic.rewards.criteria import ClassifyPairs, TrainCriteria

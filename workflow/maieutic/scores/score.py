@@ -17,9 +17,9 @@ from maieutic.core.records import SCORINGS, Grade, Item, Score, Scoring, read_ch
 from maieutic.core.stats import BootstrapSettings, Estimate, estimate_statistic
 from maieutic.graders.evidence import is_doubt
 from maieutic.graders.registry import OBJECTIVE_GRADERS
-from maieutic.scores.metrics.common import RELEASED, GradedItem
-from maieutic.scores.metrics.common import Metric as Function
-from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.metrics import RELEASED, GradedItem
+from maieutic.scores.metrics import Metric as Function
+from maieutic.scores.registry import METRICS
 
 
 class GradeKey(NamedTuple):

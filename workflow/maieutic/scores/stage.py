@@ -11,11 +11,10 @@ from maieutic.config.models import HostedModel, VllmModel
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.plan.plan import Plan
-from maieutic.plan.slice_plan import Checks, SlicePlan
-from maieutic.plan.used_code import used_on_benchmark
+from maieutic.plan.slice_plan import Checks, SlicePlan, used_on_benchmark
 from maieutic.scores.differences import CompareTutors
-from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.printed import check_papers
+from maieutic.scores.registry import METRICS
 from maieutic.scores.score import ScoreReplies
 
 

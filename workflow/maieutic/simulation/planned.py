@@ -12,11 +12,21 @@ from maieutic.config.models import BaselineModel, HostedModel, Needs, RecordedMo
 from maieutic.config.registry import check_entry, unknown_name
 from maieutic.config.simulation import FOLDER, Simulation, persona_paths, read_persona
 from maieutic.core.errors import UserError, check_all
+from maieutic.core.paths import Pattern
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import PlannedRequests, WildcardValues
-from maieutic.simulation.paths import CLAIMS, CONVERSATIONS
 from maieutic.simulation.starts import CANNOT_START, WORK
+
+JOURNALS = "results/journal/simulations/{simulation}"
+TUTOR_JOURNAL = Pattern(JOURNALS + "/tutors/{tutor}.jsonl")
+STUDENT_JOURNAL = Pattern(JOURNALS + "/students/{tutor}.jsonl")
+CLAIM_JOURNAL = Pattern(f"{JOURNALS}/claims.jsonl")
+HOME = "results/simulations/{simulation}"
+CONVERSATIONS = Pattern(HOME + "/conversations/{tutor}.jsonl")
+CLAIMS = Pattern(f"{HOME}/claims.jsonl")
+SCORES = Pattern(f"{HOME}/scores.json")
+
 
 FLOORS = (
     "reveal",

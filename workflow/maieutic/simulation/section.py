@@ -8,8 +8,7 @@ from maieutic.config.simulation import FEWEST_CLAIMS, read_persona
 from maieutic.core.records import Score
 from maieutic.report.sections import ReportInput, Section
 from maieutic.report.tables import display_label, read_json
-from maieutic.simulation.paths import SCORES
-from maieutic.simulation.planned import FLOORS, tutors_of_simulations
+from maieutic.simulation.planned import FLOORS, SCORES, tutors_of_simulations
 from maieutic.simulation.scores import AGREES, CAVES, ENDED, LEAKS, RESOLVED, TURNS, UNAIDED
 
 COLUMNS = {

@@ -6,15 +6,19 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.models import BaselineModel, HostedModel, VllmModel
 from maieutic.config.simulation import read_persona
 from maieutic.core import paths
+from maieutic.plan.inputs import entry_for_asking
 from maieutic.plan.slice_plan import Checks, SlicePlan
 from maieutic.replies.stage import tutor_weights
 from maieutic.simulation.converse import MeasureClaims, SimulateConversations
-from maieutic.simulation.paths import CLAIM_JOURNAL, CONVERSATIONS, SCORES, STUDENT_JOURNAL, TUTOR_JOURNAL
 from maieutic.simulation.planned import (
+    CLAIM_JOURNAL,
+    CONVERSATIONS,
+    SCORES,
+    STUDENT_JOURNAL,
+    TUTOR_JOURNAL,
     SimulationPlan,
     check_simulations,
     models_of,

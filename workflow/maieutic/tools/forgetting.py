@@ -22,16 +22,16 @@ from maieutic.launch.batches import NO_NAME
 from maieutic.launch.results_lock import locked_results
 from maieutic.launch.runs import saved_config, saved_configs
 from maieutic.serving.batches import BatchFolder
-from maieutic.simulation import paths as simulation_paths
-from maieutic.simulation.paths import (
+from maieutic.simulation import planned as simulation_paths
+from maieutic.simulation.planned import (
     CLAIM_JOURNAL,
     CLAIMS,
     CONVERSATIONS,
+    FLOORS,
     SCORES,
     STUDENT_JOURNAL,
     TUTOR_JOURNAL,
 )
-from maieutic.simulation.planned import FLOORS
 from maieutic.transcripts.moments import DATA_FILE, DATASET_SUFFIX, FOLDER_MARK, REPLIES_FILE
 
 log = logging.getLogger(__name__)

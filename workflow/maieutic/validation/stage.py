@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.cards import JUDGE
-from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.models import WeightsOnly
 from maieutic.config.registry import check_entry, unknown_name
 from maieutic.config.rubrics import annotation_scales, read_rubric
@@ -17,10 +16,9 @@ from maieutic.core.errors import UserError, check_all
 from maieutic.core.records import Scale
 from maieutic.judges.stage import all_verdicts, used_by_judge_labelled, used_by_judge_replies
 from maieutic.people.labels import read_label_lines
-from maieutic.plan.inputs import label_files, rubric_files, tasks_of
+from maieutic.plan.inputs import entry_for_asking, label_files, rubric_files, tasks_of
 from maieutic.plan.plan import Plan, training_pair_sources
-from maieutic.plan.slice_plan import Checks, SlicePlan
-from maieutic.plan.used_code import Replacements, unused_by_rubrics, unused_tables
+from maieutic.plan.slice_plan import Checks, Replacements, SlicePlan, unused_by_rubrics, unused_tables
 from maieutic.validation.model_card import WriteModelCard
 from maieutic.validation.probes import ValidateProbes
 from maieutic.validation.rewards import ValidateCriteria, ValidateRewardModel

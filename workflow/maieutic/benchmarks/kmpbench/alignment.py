@@ -19,8 +19,8 @@ from maieutic.core.records import Judgement, Label, Score, read_records, without
 from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
 from maieutic.judges.grading import grades_by_rubric
 from maieutic.people.labels import ReadsHumanLabels, resolved_labels
-from maieutic.scores.metrics.common import GradedItem
-from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.metrics import GradedItem
+from maieutic.scores.registry import METRICS
 from maieutic.scores.score import score_from_estimate, write_scores
 from maieutic.validation.agreement import Pairing, estimate_agreement
 from maieutic.validation.corrected_rates import annotator_scores

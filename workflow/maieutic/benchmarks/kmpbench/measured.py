@@ -14,7 +14,7 @@ from maieutic.core.paths import RESOURCES
 from maieutic.core.yaml_files import read_yaml
 from maieutic.report.printed_numbers import Measured, MeasuredTable, computed_value
 from maieutic.report.sections import ReportInput
-from maieutic.scores.metrics.common import MR_WEIGHTS
+from maieutic.scores.metrics import MR_WEIGHTS
 from maieutic.scores.papers import PERCENT, Place, PrintedRow, printed_cells, printed_rows
 
 OVERALL = "overall"  # criterion of the overall judgement, which is not one of the paper's 22 criteria

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.scores.metrics.common import Counts, level_counts, mean_of_part_means, metric_from_counts, part_mean
+from maieutic.scores.metrics import Counts, level_counts, mean_of_part_means, metric_from_counts, part_mean
 
 
 def overall_score(sums: Counts) -> Counts:

@@ -7,8 +7,7 @@ from maieutic.core import paths
 from maieutic.judges.stage import batch_verdicts
 from maieutic.plan.inputs import rubric_files
 from maieutic.plan.plan import Plan
-from maieutic.plan.slice_plan import SlicePlan
-from maieutic.plan.used_code import Replacements, unused_metrics
+from maieutic.plan.slice_plan import Replacements, SlicePlan, unused_metrics
 from maieutic.validation.stage import people_label_fields
 
 

@@ -18,8 +18,8 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Label, Score, read_items, read_records
 from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
 from maieutic.people.labels import ITEM_CRITERION, PASSED, ReadsHumanLabels
-from maieutic.scores.metrics.common import GradedItem
-from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.metrics import GradedItem
+from maieutic.scores.registry import METRICS
 from maieutic.scores.score import write_scores
 from maieutic.validation.agreement import Pairing, estimate_agreement, fleiss_of_usual_count
 from maieutic.validation.trust import score_without_interval, trust_score

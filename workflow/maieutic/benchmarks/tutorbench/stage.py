@@ -16,8 +16,7 @@ from maieutic.core.errors import UserError
 from maieutic.judges.stage import answering_weights, judge_job_fields
 from maieutic.plan.inputs import item_files, rubric_files, tasks_of
 from maieutic.plan.plan import Plan
-from maieutic.plan.slice_plan import Checks, SlicePlan
-from maieutic.plan.used_code import used_on_benchmark
+from maieutic.plan.slice_plan import Checks, SlicePlan, used_on_benchmark
 from maieutic.validation.stage import people_label_fields
 
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from maieutic.core.plugins import merged_plugin_tables
-from maieutic.scores.metrics.common import COMMON, Metric
+from maieutic.scores.metrics import COMMON, Metric
 
 METRICS: dict[str, Metric] = COMMON | merged_plugin_tables("metrics", "METRICS")

@@ -1,1 +1,0 @@
-"""Metrics, each computed from additive counts that the bootstrap can resample."""
