@@ -44,7 +44,6 @@ from maieutic.record.finished_run import (
     plan_of_run,
 )
 from maieutic.record.kept import keep_run
-from maieutic.record.samples import read_samples
 from maieutic.record.share import share
 from maieutic.record.verify import verify
 from maieutic.report import write_report
@@ -681,16 +680,3 @@ def test_a_shared_run_is_verified_without_its_senders_files(run: Path, tmp_path:
     shutil.rmtree(tmp_path / "sent")
     verify(tmp_path / "run")
     export("markdown", run=tmp_path / "run/results/report", out=tmp_path / "x.md")
-
-
-def test_samples_of_a_task_average_to_its_headline(run: Path) -> None:
-    """Unreadable replies count as wrong in both."""
-    finished_run = load_finished_run(run)
-    cards = {loaded.card.task: loaded.card for loaded in finished_run.plan.cards.values()}
-    for tutor in TUTORS:
-        samples = read_samples(finished_run, "mathtutorbench", tutor)
-        for score in finished_run.headlines(tutor):
-            scores = [sample.score for sample in samples[score.task] if sample.score is not None]
-            assert len(scores) == score.n, (tutor, score.task)
-            if cards[score.task].metrics[score.metric].function in (None, "accuracy") and score.metric == "accuracy":
-                assert sum(scores) / len(scores) == pytest.approx(score.value)

@@ -16,7 +16,7 @@ from maieutic.config.cards import Card
 from maieutic.core import paths
 from maieutic.core.files import atomic_file
 from maieutic.record.finished_run import FinishedRun
-from maieutic.record.samples import Sample, public_model_name, read_samples, request_settings
+from maieutic.record.samples import Sample, public_model_name, read_samples
 from maieutic.report.tables import is_leading
 
 STOP_REASONS = {
@@ -80,7 +80,6 @@ def build_inspect_log(run: FinishedRun, card: Card, tutor: str, samples: list[Sa
     model = public_model_name(run.plan, tutor)
     log_samples = [inspect_sample(sample, model) for sample in samples]
     written = modification_time(path)
-    settings = request_settings(run.plan, card, tutor)
     values = [score for score in run.scores.get(card.benchmark, []) if score.tutor == tutor and score.task == card.task]
     # Several judges or reward models may grade a task. A metric's name ends with the name of its grader, unless this
     # grader is the leading one.
@@ -109,7 +108,7 @@ def build_inspect_log(run: FinishedRun, card: Card, tutor: str, samples: list[Sa
             "task_display_name": card.title,
             "task_description": card.help,
             "task_attribs": {},
-            "task_args": {"protocol": settings["protocol"]},
+            "task_args": {"protocol": run.plan.protocol_of(tutor)},
             "dataset": {
                 "name": card.dataset,
                 "samples": len(log_samples),

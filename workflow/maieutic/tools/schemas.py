@@ -28,36 +28,6 @@ from maieutic.config.models import (
 from maieutic.config.rubrics import Rubric
 from maieutic.config.settings import Config, Run
 from maieutic.core.files import atomic_file
-from maieutic.core.journal import FinishedRequest, ScoredConversation
-from maieutic.core.records import (
-    Difference,
-    Grade,
-    Item,
-    Judgement,
-    Label,
-    Labelling,
-    Pair,
-    PairReward,
-    Prompt,
-    Reply,
-    Reward,
-    Score,
-)
-
-RECORDS: list[type[BaseModel]] = [
-    Item,
-    Reply,
-    Prompt,
-    Pair,
-    Reward,
-    PairReward,
-    Labelling,
-    Label,
-    Judgement,
-    Grade,
-    Score,
-    Difference,
-]
 
 
 def overlay_schema() -> dict[str, Any]:
@@ -81,9 +51,6 @@ def all_schemas() -> dict[str, str]:
         "datasets": TypeAdapter(dict[str, Dataset]).json_schema(),
         "card": Card.model_json_schema(),
         "rubric": Rubric.model_json_schema(),
-        "journal": FinishedRequest.model_json_schema(),
-        "scored": ScoredConversation.model_json_schema(),
-        **{kind.__name__.lower(): kind.model_json_schema() for kind in RECORDS},
     }
     return {
         f"{name}.schema.json": json.dumps(schema, indent=1, sort_keys=True) + "\n" for name, schema in schemas.items()
