@@ -265,8 +265,6 @@ def test_tasks_are_in_the_same_order_wherever_the_extension_is(parent: str, fold
 
 def test_the_check_of_the_configuration_files_imports_no_module_of_the_plan() -> None:
     """Extensions are activated after it, and the modules of the plan read the tables of their code when imported."""
-    code = (
-        "import sys, maieutic.launch.snakemake_compat; print([name for name in sys.modules if 'maieutic.plan' in name])"
-    )
+    code = "import sys, maieutic.launch.config_files; print([name for name in sys.modules if 'maieutic.plan' in name])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

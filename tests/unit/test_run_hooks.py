@@ -98,9 +98,9 @@ def test_jobs_get_the_limits_of_batches_and_the_judges_that_use_them(plan: RuleP
     assert hooks.batch_variable(plan) == {BATCH_VARIABLE: ""}, "a run without batches"
     entry = {"engine": "hosted", "base_url": "https://api.parasail.io/v1", "model": "m", "batch": True}
     models = {"far": entry, "more": {**entry, "batch_requests": 9, "batch_mb": 200}}
-    batching = plan_with(models=models, batches={"wait": True}, run={**many_judges()["run"], "name": "trial"})
+    batching = plan_with(models=models, run={**many_judges()["run"], "name": "trial"})
     settings = BatchSettings.model_validate_json(hooks.batch_variable(batching)[BATCH_VARIABLE])
-    assert (settings.run, settings.wait) == ("trial", True)
+    assert settings.run == "trial"
     limits = {name: (entry.requests, entry.mb, entry.url_prefix) for name, entry in settings.limits.items()}
     assert limits == {"far": (50_000, 100, "/v1"), "more": (9, 100, "/v1")}
     assert settings.limits_of("two") == settings.limits_of("far") and settings.limits_of("one") is None

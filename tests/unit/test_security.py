@@ -22,7 +22,7 @@ from maieutic.core.secrets import KEY_PREFIX, REDACTED, Redactor, is_named_as_se
 from maieutic.core.terminal import say
 from maieutic.core.visible import script_safe_json, terminal_text, visible_text
 from maieutic.core.yaml_files import parse_yaml, read_yaml
-from maieutic.launch.snakemake_compat import check_config_files
+from maieutic.launch.config_files import check_config_files
 from maieutic.serving.environment_allow_list import inherited_environment
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from maieutic.commands import USER_STAGE, all_commands, command_function, name_of_command, summary_of_command
-from maieutic.core.errors import UserError, as_user_error
+from maieutic.core.errors import PENDING_PLACE, UserError, as_user_error
 from maieutic.core.extensions import activate_named_extensions
 from maieutic.core.jobs import LOG, Job, parse_job, parse_rule_arguments
 from maieutic.core.logs import LOG_ONLY, log_to
@@ -72,7 +72,8 @@ def exit_code_of(error: BaseException, command: str, log_file: Path | None = Non
     error = as_user_error(error)
     if isinstance(error, UserError):
         for number, fault in enumerate(error.all):
-            log.error("%s", fault.line, extra={LOG_ONLY: number >= MOST_FAULTS})
+            is_hidden = number >= MOST_FAULTS or fault.place == PENDING_PLACE  # the run's last lines name these
+            log.error("%s", fault.line, extra={LOG_ONLY: is_hidden})
         if (more := len(error.all) - MOST_FAULTS) > 0 and log_file is not None:
             log.warning("%d more fault%s in the log: %s", more, " is" if more == 1 else "s are", log_file)
         return 2

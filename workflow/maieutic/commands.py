@@ -31,6 +31,7 @@ COMMANDS = {
         "tools.self_check:check_graders",
         "tools.self_check:check",
         "launch.runs:runs",
+        "launch.batches:batches",
         "launch.batches:cancel",
         "tools.forgetting:forget",
         "record.export:export",

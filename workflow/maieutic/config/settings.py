@@ -274,18 +274,6 @@ class Servers(StrictModel):
     )
 
 
-class Batches(StrictModel):
-    """Settings of the batches of models with `batch: true` (docs/batches.md)."""
-
-    wait: bool = Field(
-        False,
-        description=(
-            "Let jobs wait until their batches have ended. If `false`, they end at once, and the next run collects the "
-            "answers."
-        ),
-    )
-
-
 class Report(StrictModel):
     """Title, note, thresholds and size limits of the report."""
 
@@ -360,7 +348,6 @@ class Config(StrictModel):
         Limits(), description="Size limits of the files that the run reads. Larger files are refused."
     )
     servers: Servers = Field(Servers(), description="Settings of the vLLM servers that the run starts.")
-    batches: Batches = Field(Batches(), description="Settings of requests in batches.")
     interpreters: Interpreters = Interpreters()
     containers: Containers = Containers()
     models: dict[str, ModelEntry] = Field(description="Registry of models (config/models.yaml).")
@@ -421,7 +408,9 @@ def check_secrets(raw: Mapping[str, Any]) -> None:
 
 
 # Keys that left, with their default: configurations that were saved with a run name all keys.
-LEFT_KEYS: dict[tuple[str, str], Any] = {("servers", "pack"): False, ("report", "margin"): 0.1}
+LEFT_KEYS: dict[tuple[str, str], Any] = {
+    ("servers", "pack"): False, ("report", "margin"): 0.1, ("batches", "wait"): False,
+}  # fmt: skip
 
 
 def without_left_keys(raw: dict[str, Any]) -> dict[str, Any]:
@@ -434,7 +423,9 @@ def without_left_keys(raw: dict[str, Any]) -> dict[str, Any]:
         if content[key] != default:
             fix = "remove the key; CHANGELOG.md names what serves instead"
             faults.append(UserError(f"{part}.{key}", f"this key left, found {content[key]!r}", fix))
-        raw = {**raw, part: {name: value for name, value in content.items() if name != key}}
+        left = {name: value for name, value in content.items() if name != key}
+        raw = {name: value for name, value in raw.items() if name != part or part in Config.model_fields}
+        raw |= {part: left} if left or part in Config.model_fields else {}
     if faults:
         raise UserError.of(faults)
     return raw

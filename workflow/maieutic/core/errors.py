@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from maieutic.core.visible import terminal_line
 
+# Place of the error of a job whose requests travel in batches. It is no failure: a later call of the run answers them.
+PENDING_PLACE = "batches"
 LONGEST_WORD = 300  # maximum length of a word in a message, in characters; a long path still fits
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}  # a full or unwritable disk
 

@@ -143,4 +143,5 @@ RUN_PROVENANCE = Pattern("results/.provenance.json")
 PREVIOUS_GRADES = Pattern("results/.previous_grades")  # grades before the current run grades them again
 READER_CHANGES = Pattern("results/logs/reader_changes.csv")  # grades that moved because parsers changed
 RUN_LOCK = Pattern("results/.run.lock")  # locked for the duration of a run, whichever checkout starts it
+BATCHES = Pattern("results/journal/batches")  # batches at providers
 RUN_SPENDING = Pattern("results/journal/.purse.jsonl")  # spending of the current run against its budget

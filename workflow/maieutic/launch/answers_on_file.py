@@ -13,7 +13,7 @@ from maieutic.core.journal import KEY_PREFIX, FinishedRequest, canonical_digest,
 from maieutic.core.records import Prompt
 from maieutic.replies.generate import ModelRequests, RequestLimits, TutorWork, converse, turn_count
 from maieutic.serving.backends import Backend, hosted_identity
-from maieutic.serving.batches import BatchAnswers, BatchFolder, BatchState
+from maieutic.serving.batches import BatchFolder
 from maieutic.serving.server import vllm_identity as served_identity
 
 
@@ -48,47 +48,34 @@ class AnswersOnFile(ModelRequests):
         super().__init__(name, model, dict(identity), kept, Backend(refuse_client))
         self.unanswered_lengths: dict[str, int] = {}
         self.asked_in_batches: dict[str, int] = {}
-        folders = [BatchFolder.beside(path) for path in (journal, *others)]
-        batches = [(folder, batch) for folder in folders for batch in folder.batches()]
-        self.pending_keys = {key for _, batch in batches if batch.is_pending for key in batch.keys}
-        self.collected = [
-            BatchAnswers(batch, folder.answers_path(batch))
-            for folder, batch in batches
-            if batch.state == BatchState.COLLECTED
-        ]
-
-    def is_in_batch(self, key: str, request: Mapping[str, Any]) -> bool:
-        """Return True if a request is in a pending batch, or if a collected one makes it unnecessary to send it."""
-        name = key.removeprefix(KEY_PREFIX)
-        return name in self.pending_keys or any(
-            name in answers.keys and answers.settles(name, request) for answers in self.collected
-        )
+        self.in_batches = {key for batch in BatchFolder().pending() for key in batch.keys}
 
     @property
     def has_answers(self) -> bool:
         """True if any of the journals contains an answer, or a batch contains a request."""
         answers = self.journal.answers
-        batches = self.pending_keys or self.collected
-        return bool(len(answers) or batches) or any(len(other) for other in answers.others)
+        return bool(len(answers) or self.in_batches) or any(len(other) for other in answers.others)
 
     async def ask(self, request: dict[str, Any]) -> FinishedRequest:
         """Return the answer on file. Without an answer, record the length of the request and raise NotOnFile."""
         key = request_key(request, self.identity)
         if (known := self.journal.answers.get(key)) is not None:
             return known
-        lengths = self.asked_in_batches if self.is_in_batch(key, request) else self.unanswered_lengths
+        is_sent = key.removeprefix(KEY_PREFIX) in self.in_batches
+        lengths = self.asked_in_batches if is_sent else self.unanswered_lengths
         lengths[key] = len(json.dumps(request["messages"], ensure_ascii=False))
         raise NotOnFile(key)
 
 
 def entries_on_file(journals: Iterable[Path]) -> int:
-    """Return the number of lines in journals, and of requests in the batches beside them."""
+    """Return the number of lines in journals, and of their requests in batches in progress."""
+    asked = [(path, asker) for batch in BatchFolder().pending() for path, asker in batch.askers.items()]
     number = 0
     for path in journals:
         if path.is_file():
             with open(path, "rb") as handle:
                 number += sum(1 for _ in handle)
-        number += sum(len(batch.keys) for batch in BatchFolder.beside(path).batches())
+        number += sum(len(asker.keys) for journal, asker in asked if Path(journal) == path)
     return number
 
 

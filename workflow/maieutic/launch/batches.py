@@ -1,22 +1,785 @@
-"""Batches of this folder's runs whose answers are not collected yet: list them, and cancel them (`maieutic cancel`)."""
+"""Batches of requests at providers: the run, and nothing else, sends and collects them.
+
+A run collects into the journals when it starts, and sends what its jobs have put into their outboxes when it ends.
+`maieutic batches` does the same by hand. No request is in two batches at a time: a batch's record is on disk before the
+batch is submitted, and a submission without a clear answer is looked up at the endpoint before anything is sent again.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import json
+import logging
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
 
+from maieutic.config.models import Price
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
+from maieutic.core.files import atomic_file, write_json
+from maieutic.core.journal import (
+    KEY_PREFIX,
+    FailedRequests,
+    FinishedRequest,
+    Journal,
+    canonical_digest,
+    load_journal_answers,
+)
+from maieutic.core.ledger import JobSpending, append_spending, utc_now
+from maieutic.core.states import FAILED_MARK
 from maieutic.core.terminal import say
-from maieutic.serving.backends import key_in_variable
-from maieutic.serving.batches import Batch, BatchFolder, folders_with_batches
+from maieutic.launch.requests import ASSUMED_ANSWER_CHARS
+from maieutic.launch.results_lock import locked_results
+from maieutic.launch.runs import NO_NAME
+from maieutic.replies.generate import RequestCounts, usage_of_answer
+from maieutic.serving.answers import Answer, MalformedAnswer, usage_of
+from maieutic.serving.backends import hosted_client
+from maieutic.serving.batch_endpoint import SEND_SINGLY, BatchEndpoint, BatchStatus, UnclearSubmission
+from maieutic.serving.batches import (
+    MEGABYTE,
+    OUTBOX,
+    Asker,
+    Batch,
+    BatchFolder,
+    BatchState,
+    OutboxHeader,
+    Outcome,
+    QueuedRequest,
+    index_answers,
+    new_batch_id,
+    outboxes,
+    outcome_at,
+    read_requests,
+    store_answers,
+)
+from maieutic.serving.budget import CHARS_A_TOKEN, Allowance, Purse, tokens_of_messages
+from maieutic.serving.client import ADDRESSES, Client, ErrorStatus, Unanswered, body_of
+from maieutic.serving.pictures import as_sent
+from maieutic.serving.refusals import Refusal, scope_of
 
-NO_NAME = "(no name)"  # shown for a run whose run file does not set `run.name`
+log = logging.getLogger(__name__)
 CALL_SECONDS = 15.0  # timeout of a call about one batch
+SETTLE_SECONDS = 30.0  # a submission that was cut off may reach the endpoint's list of batches this much later
+FIRST_POLL, LONGEST_POLL = 5.0, 60.0  # seconds between two looks at the batches, at first and later
+# Number of batches that may leave a request unanswered before it is recorded as failed. It is then in one more batch,
+# as any failed request is asked once more, and in further ones after `maieutic forget`.
+MOST_SUBMISSIONS = 2
+TOO_MANY_QUEUED = "token_limit_exceeded"  # error code of a batch that fails because too many tokens are queued
+CHECKED = "checked"  # entries that have answered a single request, by a digest of each
+Outboxes = list[tuple[Path, OutboxHeader]]
+
+
+class BatchOutcome(NamedTuple):
+    """Outcome of one request of a batch that has ended.
+
+    answer: None if the request has to be sent again; fault: error of all requests that have no answer, None without.
+    """
+
+    queued: QueuedRequest
+    outcome: Outcome
+    answer: Answer | None
+    fault: UserError | None
+
+
+class BatchWork:
+    """Work of one call on the batches of a results folder.
+
+    faults: by registry entry, the error after which nothing more is sent to it; held: outboxes that the budget does not
+    pay; sent: number of requests sent in batches.
+    """
+
+    def __init__(self, journals: Path = Path(paths.JOURNALS)) -> None:
+        """journals: folder of all journals."""
+        self.journals, self.folder = journals, BatchFolder(journals / Path(paths.BATCHES).name)
+        self.clients: dict[str, Client] = {}
+        self.faults: dict[str, UserError] = {}
+        self.held: list[OutboxHeader] = []
+        self.sent = 0
+
+    @property
+    def has_pending(self) -> bool:
+        """True if any batch is in progress."""
+        return any(batch.is_pending for batch in self.folder.batches()[0])
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for client in self.clients.values():
+            await client.close()
+
+    def client(self, of: Batch | OutboxHeader) -> Client:
+        """Return the client of an endpoint, by the entry in a record. Raises UserError if its key is not set."""
+        name = f"{of.entry} {of.model.model_dump_json()}"
+        if name not in self.clients:
+            allowance = Allowance.model_validate_json(of.allowance) if of.allowance else None
+            purse = Purse(allowance, of.entry, of.model.request_timeout) if allowance else None
+            self.clients[name] = hosted_client(of.entry, of.model, purse)
+        return self.clients[name]
+
+    def endpoint(self, batch: Batch) -> BatchEndpoint:
+        """Return the batch API of a batch's endpoint. Its errors name the registry entry."""
+        return BatchEndpoint(self.client(batch), f"models.{batch.entry}")
+
+    def save(self, batch: Batch, **changes: Any) -> Batch:
+        """Save a step of a batch, and return the changed batch."""
+        batch = batch.model_copy(update={"at": utc_now(), **changes})
+        self.folder.save(batch)
+        return batch
+
+    def drop(self, batch: Batch) -> None:
+        """Forget a batch without answers, so that its requests are sent again."""
+        self.folder.remove(batch)
+        if (purse := self.client(batch).purse) is not None:
+            purse.release_in_batch(batch.keys)
+
+    def note_fault(self, entry: str, fault: UserError) -> None:
+        """Note the error after which nothing more is sent to an entry, and print it."""
+        self.faults[entry] = fault
+        for each in fault.all:
+            say(each.line, error=True)
+
+    # collection -------------------------------------------------------------------------------------------------------
+
+    async def collect(self) -> None:
+        """Collect the answers of all batches that have ended into the journals of the jobs that asked.
+
+        Raises UserError if a record cannot be read: its requests would be sent again.
+        """
+        for batch in self.folder.pending():
+            try:
+                await self._collect(batch)
+            except UserError as fault:
+                self.note_fault(batch.entry, fault)
+            except (Unanswered, MalformedAnswer) as error:  # it stays pending
+                say(f"{batch.host}: batch {batch.provider_id or batch.id}: {error}", error=True)
+
+    async def _collect(self, batch: Batch) -> None:
+        """Collect a batch if it has ended. Raises UserError if it has failed, or if the endpoint does not know it."""
+        if batch.state == BatchState.SUBMITTING:
+            if (status := await self._listed_late(batch)) is None:
+                self.drop(batch)  # its submission did not arrive
+                return
+            log.info("%s: batch %s was created although its submission was cut off", batch.host, status.provider_id)
+            batch = self._submitted(batch, status)
+        if batch.state == BatchState.SUBMITTED:
+            status = await self.endpoint(batch).retrieve(str(batch.provider_id), self.folder.file(batch, "json"))
+            if not status.is_final:
+                if status.line != batch.status:
+                    self.save(batch, status=status.line)
+                return
+            if status.status == "failed" and not (status.output_file or status.error_file or status.completed):
+                self._fail(batch, status)
+                return
+            if not await self._download(batch, status):
+                return
+            batch = self.save(batch, state=BatchState.DOWNLOADED, status=status.line)
+        await self._journal(batch)
+
+    def _fail(self, batch: Batch, status: BatchStatus) -> None:
+        """Drop a batch that has failed as a whole. Raises UserError, unless too many tokens were queued."""
+        reason = "; ".join(fault.message for fault in status.faults) or "the endpoint gives no reason"
+        self.drop(batch)
+        problem = f"batch {status.provider_id} failed, and nothing was answered: {reason}"
+        if all(TOO_MANY_QUEUED not in fault.codes for fault in status.faults):
+            raise UserError(f"models.{batch.entry}.batch", problem, SEND_SINGLY)
+        hint = f"If a batch exceeds this limit by itself, set models.{batch.entry}.batch_requests"
+        say(f"{batch.host}: {problem}. {hint}", error=True)
+
+    async def _download(self, batch: Batch, status: BatchStatus) -> bool:
+        """Download the answers of a batch that has ended. Returns False if its files lack lines.
+
+        What such files have is taken. The rest of the batch stays pending, and is downloaded again by the next call.
+
+        Raises UserError if the endpoint has no file with the answers.
+        """
+        record = self.folder.file(batch, "json")
+        files = [file for file in (status.output_file, status.error_file) if file]
+        parts = {file: self.folder.file(batch, f"{number}.part") for number, file in enumerate(files)}
+        try:
+            present = len(batch.keys)
+            received = [f for f, p in parts.items() if await self.endpoint(batch).download(f, p, record, present)]
+            for file in parts.keys() - set(received):
+                log.warning("%s: file %s of batch %s no longer exists", batch.host, file, status.provider_id)
+            if (status.completed or status.output_file) and status.output_file not in received:
+                problem = f"batch {status.provider_id} has answers, but {batch.host} has no file with them"
+                raise UserError(f"models.{batch.entry}.batch", problem, f"delete {record} to send its requests again")
+            store_answers([parts[file] for file in received], self.folder.file(batch, "answers"))
+        finally:
+            for path in parts.values():
+                path.unlink(missing_ok=True)
+        here = index_answers(self.folder.file(batch, "answers"), set(batch.keys)).places
+        if missing := max(expected_lines(batch, status) - len(here), 0):
+            if here:
+                await self._journal(batch.model_copy(update={"askers": batch.with_keys(here)}), whole=False)
+                left = batch.with_keys(set(batch.keys) - here.keys())
+                share = 1 - len(here) / len(batch.keys)
+                self.save(
+                    batch, askers=left, taken=batch.taken + len(here), status=status.line,
+                    reserved_tokens=round(batch.reserved_tokens * share), reserved_usd=batch.reserved_usd * share,
+                )  # fmt: skip
+            problem = f"batch {status.provider_id}: the files of {batch.host} lack {missing} of its answers"
+            fix = f"run again later, or delete {record} to send these requests again"
+            say(UserError(f"models.{batch.entry}.batch", problem, fix).line, error=True)
+        return not missing
+
+    async def _journal(self, batch: Batch, whole: bool = True) -> None:
+        """Append a batch's answers to the journals of the jobs that asked, and keep what it left unanswered.
+
+        whole: False for the answers of an incomplete file, after which the batch stays as it is on disk.
+
+        Raises UserError if every request was refused for a reason that is not its own.
+        """
+        journals = AskersJournals(batch)
+        before = [other for other in self.folder.batches()[0] if other.state == BatchState.COLLECTED]
+        tries = Counter(key for other in before for key in other.keys)
+        fault: UserError | None = None
+        unanswered: dict[str, str] = {}
+        with journals:
+            async for queued, outcome, answer, fault in self._answers(batch):
+                if answer is not None:
+                    journals.add(queued.key, replace(answer, seconds=0.0, attempts=tries[queued.key] + 1, batched=True))
+                    continue
+                words = outcome.words if isinstance(outcome, Refusal) else str(outcome)
+                unanswered[queued.key] = words
+                journals.retries[words] += 1
+                if fault is None and whole and tries[queued.key] + 1 >= MOST_SUBMISSIONS:
+                    journals.fail(queued.key, words, tries[queued.key] + 1)
+        say(
+            f"{batch.host}: batch {batch.provider_id} {batch.status}: {journals.summary(batch, unanswered)}", error=True
+        )
+        if batch.status.startswith("cancel") and unanswered:
+            problem = f"batch {batch.provider_id} of {batch.entry} was cancelled"
+            say(f"{problem}: this run submits its {len(unanswered):,} unanswered requests anew", error=True)
+        journals.record_usage(batch, self.client(batch))
+        if not whole:
+            return
+        if left := batch.with_keys(unanswered):
+            self.save(batch, state=BatchState.COLLECTED, askers=left)
+            for suffix in ("requests", "answers"):
+                self.folder.file(batch, suffix).unlink(missing_ok=True)
+        else:
+            self.folder.remove(batch)
+        if fault is not None:
+            self._mark_checked(batch.entry, None)
+            raise fault
+
+    async def _answers(self, batch: Batch) -> AsyncIterator[BatchOutcome]:
+        """Yield the outcome of each request.
+
+        Answers come first, because they show whether a refusal concerns one request or all.
+        """
+        client, path = self.client(batch), self.folder.file(batch, "answers")
+        keys, fault = set(batch.keys), None
+        index = index_answers(path, keys)
+        for is_first in (True, False):
+            for queued in read_requests(self.folder.file(batch, "requests")):
+                if queued.key not in keys or (queued.key in index.answered) != is_first:
+                    continue
+                outcome = outcome_at(path, index.places.get(queued.key))
+                usage, answer = usage_of(outcome) if isinstance(outcome, dict) else None, None
+                try:
+                    if isinstance(outcome, dict):
+                        body = body_of(client.server, queued.request)
+                        answer = client.read_reply(queued.request, body, outcome, 0.0, 1)
+                        client.sent += 1
+                        client.note_answer(client.sent)
+                    elif isinstance(outcome, Refusal) and fault is None:
+                        answer = await self._refusal(client, outcome, queued)
+                except MalformedAnswer as error:
+                    outcome = str(error)
+                except UserError as error:
+                    fault = error
+                if client.purse is not None:
+                    client.purse.settle_in_batch(queued.request, queued.key, usage)
+                yield BatchOutcome(queued, outcome, answer, fault)
+
+    async def _refusal(self, client: Client, refusal: Refusal, queued: QueuedRequest) -> Answer | None:
+        """Return a refusal of one request as its answer. Raises UserError if every request would be refused."""
+        if scope_of(refusal) == "one":
+            return Answer("", None, "error", None, None, 0.0, 1, error=refusal.words)
+        # Only a probe shows whether an account that the line calls empty is so. Otherwise other lines may do.
+        number = client.sent if scope_of(refusal) == "all" else 0
+        return await client.answer_to_refusal(ErrorStatus(refusal, {}), 1, number, queued.request)
+
+    # sending ----------------------------------------------------------------------------------------------------------
+
+    async def send(self, order: Sequence[str] = ()) -> None:
+        """Send what is in the outboxes, in as few batches as the limits allow.
+
+        order: journals in the order of the plan, in which a budget is spent.
+        """
+        places = {journal: number for number, journal in enumerate(order)}
+        found = sorted(outboxes(self.journals).items(), key=lambda box: places.get(box[1].journal, len(places)))
+        groups: dict[str, Outboxes] = defaultdict(list)
+        for path, header in found:
+            groups[f"{header.entry} {header.model.model_dump_json()} {header.limits}"].append((path, header))
+        for boxes in groups.values():
+            entry = boxes[0][1].entry
+            if entry in self.faults:
+                continue
+            try:
+                await self._send(boxes)
+            except UserError as fault:
+                self.note_fault(entry, fault)
+            except (Unanswered, MalformedAnswer) as error:
+                fix = "run the same command again later"
+                self.note_fault(entry, UserError(f"models.{entry}.batch", f"requests were not sent: {error}", fix))
+
+    async def _send(self, boxes: Outboxes) -> None:
+        """Send the requests of one entry. Raises UserError if the endpoint refuses them."""
+        asked = self._claimed(boxes)
+        header = boxes[0][1]
+        if asked and header.limits is not None:
+            await self._check(boxes, asked)
+            asked = self._paid(boxes, asked)
+            written = [
+                batch
+                for endpoint in sorted({queued.request["endpoint"] for queued in unique_requests(boxes, asked)})
+                for batch in self._write(header, asked, endpoint, unique_requests(boxes, asked))
+            ]
+            for path, _ in boxes:
+                path.unlink(missing_ok=True)
+            for batch in written:
+                await self.submit(batch)
+
+    def _claimed(self, boxes: Outboxes) -> dict[str, list[OutboxHeader]]:
+        """Return the outboxes' requests to send, by key, with the jobs that ask each.
+
+        A request without an answer that is in a batch already is not sent. Its answer will reach this job too.
+        """
+        pending = self.folder.pending()
+        holders = {key: batch.id for batch in pending for key in batch.keys}
+        asked: dict[str, list[OutboxHeader]] = defaultdict(list)
+        claims: dict[str, dict[str, Asker]] = defaultdict(dict)
+        for path, header in boxes:
+            on_file = load_journal_answers(Path(header.journal), FinishedRequest)
+            for queued in read_requests(path, 1):
+                if KEY_PREFIX + queued.key in on_file:
+                    continue
+                if (holder := holders.get(queued.key)) is None:
+                    asked[queued.key].append(header)
+                    continue
+                asker = claims[holder].setdefault(header.journal, Asker(name=header.asker, keys=[]))
+                asker.keys.append(queued.key)
+        for batch in pending:
+            for journal, asker in claims[batch.id].items():
+                known = batch.askers.get(journal, asker)
+                keys = list(dict.fromkeys([*known.keys, *asker.keys]))
+                if keys != known.keys or journal not in batch.askers:
+                    joined = {**batch.askers, journal: known.model_copy(update={"keys": keys})}
+                    batch = batch.model_copy(update={"askers": joined})
+            if claims[batch.id]:
+                self.folder.save(batch)
+        return dict(asked)
+
+    async def _check(self, boxes: Outboxes, asked: dict[str, list[OutboxHeader]]) -> None:
+        """Send the first request of an entry by itself, so that a wrong entry costs a minute, and not a day.
+
+        Raises UserError if the endpoint would refuse every request. asked: loses the request that is answered.
+        """
+        header = boxes[0][1]
+        digest = canonical_digest(header.model.model_dump(mode="json"))
+        if self._checked().get(header.entry) == digest:
+            return
+        queued = next(unique_requests(boxes, asked))
+        client = self.client(header)
+        answer = await client.ask(queued.request, lambda request: with_pictures(request, header.pictures))
+        for asker in asked.pop(queued.key):
+            with Journal(Path(asker.journal), FinishedRequest) as journal:
+                journal.append(FinishedRequest(key=KEY_PREFIX + queued.key, **vars(answer)))
+        spend(header.journal, header.asker, header.entry, RequestCounts().plus(usage_of_answer(answer)), client)
+        self._mark_checked(header.entry, digest)
+
+    def _checked(self) -> dict[str, str]:
+        """Return the entries that have answered a single request, with their digests."""
+        path = self.folder.path / CHECKED
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+    def _mark_checked(self, entry: str, digest: str | None) -> None:
+        """Note that an entry has answered a single request; None if it has to be checked again."""
+        checked = {**self._checked(), entry: digest} if digest else self._checked()
+        if digest is None:
+            checked.pop(entry, None)
+        write_json(self.folder.path / CHECKED, checked)
+
+    def _paid(self, boxes: Outboxes, asked: dict[str, list[OutboxHeader]]) -> dict[str, list[OutboxHeader]]:
+        """Return the requests of the jobs that the budget pays as a whole, which reserve them. Names the others."""
+        purse = self.client(boxes[0][1]).purse
+        if purse is None:
+            return asked
+        unpaid = set[str]()
+        for path, header in boxes:
+            requests = [queued for queued in read_requests(path, 1) if queued.key in asked]
+            if requests and not purse.reserve_together(requests):
+                unpaid.add(header.journal)
+                self.held.append(header)
+        paid = {key: [box for box in askers if box.journal not in unpaid] for key, askers in asked.items()}
+        return {key: askers for key, askers in paid.items() if askers}
+
+    def _write(
+        self, header: OutboxHeader, asked: Mapping[str, list[OutboxHeader]], endpoint: str,
+        requests: Iterable[QueuedRequest],
+    ) -> Iterator[Batch]:  # fmt: skip
+        """Write the requests to one endpoint into batches within its limits, and yield each once it is on disk."""
+        limits, client = header.limits, self.client(header)
+        assert limits is not None
+        most = int(limits.mb * MEGABYTE)
+        url = f"{limits.url_prefix}/{ADDRESSES[endpoint]}"
+        chosen, size = list[QueuedRequest](), 0
+        for queued in requests:
+            if queued.request["endpoint"] != endpoint:
+                continue
+            length = len(batch_line(client, queued, url, header.pictures))
+            if length > most:
+                problem = f"a request of {length / MEGABYTE:.1f} MB is larger than a batch ({limits.mb:g} MB)"
+                self.note_fault(
+                    header.entry,
+                    UserError(f"models.{header.entry}.batch_mb", problem, "raise batch_mb, or remove batch"),
+                )
+                continue
+            if chosen and (len(chosen) == limits.requests or size + length > most):
+                yield self._saved(header, asked, url, chosen, size)
+                chosen, size = [], 0
+            chosen.append(queued)
+            size += length
+        if chosen:
+            yield self._saved(header, asked, url, chosen, size)
+
+    def _saved(
+        self, header: OutboxHeader, asked: Mapping[str, list[OutboxHeader]], url: str, chosen: list[QueuedRequest],
+        size: int,
+    ) -> Batch:  # fmt: skip
+        """Write a batch and its requests to disk, and return it."""
+        askers: dict[str, Asker] = {}
+        for queued in chosen:
+            for box in asked[queued.key]:
+                askers.setdefault(box.journal, Asker(name=box.asker, keys=[])).keys.append(queued.key)
+        purse = self.client(header).purse
+        reserved = purse.reserved_in_batch(queued.key for queued in chosen) if purse is not None else None
+        batch = Batch(
+            id=new_batch_id(), run=header.run, entry=header.entry, model=header.model, askers=askers, url=url,
+            state=BatchState.WRITTEN, size=size, pictures=header.pictures, at=utc_now(), allowance=header.allowance,
+            reserved_tokens=reserved.tokens if reserved else 0, reserved_usd=reserved.usd if reserved else 0.0,
+            usd=about_usd(header.price, chosen),
+        )  # fmt: skip
+        self.folder.path.mkdir(parents=True, exist_ok=True)
+        with atomic_file(self.folder.file(batch, "requests")) as handle:
+            handle.writelines(queued.line for queued in chosen)
+        self.folder.save(batch)
+        return batch
+
+    async def submit(self, batch: Batch) -> None:
+        """Upload a batch's requests and submit it.
+
+        A submission without a clear answer is not repeated before the endpoint's list shows that it did not arrive.
+
+        Raises UserError if the endpoint refuses it, Unanswered after the last attempt.
+        """
+        client, upload = self.client(batch), self.folder.file(batch, "upload")
+        try:
+            requests = read_requests(self.folder.file(batch, "requests"))
+            write_lines(upload, (batch_line(client, queued, batch.url, batch.pictures) for queued in requests))
+            try:
+                input_file = await self.endpoint(batch).upload(upload)
+            except Exception:
+                self.drop(batch)  # nothing was submitted
+                raise
+        finally:
+            upload.unlink(missing_ok=True)
+        batch = self.save(batch, state=BatchState.SUBMITTING, input_file=input_file)
+        for _ in range(client.server.attempts):
+            try:
+                status: BatchStatus | None = await self.endpoint(batch).submit(batch)
+            except (UnclearSubmission, MalformedAnswer) as error:
+                log.warning("%s: no valid answer to the submission of a batch (%s)", batch.host, error)
+                status = await self._listed_late(batch)
+            except UserError:
+                self.drop(batch)
+                raise
+            if status is not None:
+                self._submitted(batch, status)
+                self.sent += len(batch.keys)
+                return
+        raise Unanswered(f"no answer to the submission of a batch at {batch.host}")
+
+    def _submitted(self, batch: Batch, status: BatchStatus) -> Batch:
+        """Record that a batch was submitted."""
+        log.info("%s: batch %s submitted, %s requests", batch.host, status.provider_id, f"{len(batch.keys):,}")
+        known = {"provider_id": status.provider_id, "status": status.line, "submitted": utc_now()}
+        return self.save(batch, state=BatchState.SUBMITTED, **known)
+
+    async def _listed_late(self, batch: Batch) -> BatchStatus | None:
+        """Return the batch that a cut-off submission created, None if the endpoint does not list it.
+
+        A batch may appear in the list with a delay.
+        """
+        record = self.folder.file(batch, "json")
+        if (status := await self.endpoint(batch).search(batch, record)) is not None:
+            return status
+        await asyncio.sleep(SETTLE_SECONDS)
+        return await self.endpoint(batch).search(batch, record)
+
+
+class AskersJournals(ExitStack):
+    """Journals of the jobs that asked for a batch's answers, open for writing while the context is entered."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__()
+        self.batch = batch
+        self.by_key: dict[str, list[str]] = defaultdict(list)
+        for path, asker in batch.askers.items():
+            for key in asker.keys:
+                self.by_key[key].append(path)
+        self.journals: dict[str, Journal[FinishedRequest]] = {}
+        self.failures: dict[str, FailedRequests] = {}
+        self.counts: dict[str, RequestCounts] = defaultdict(RequestCounts)
+        self.retries = Counter[str]()
+        self.answered = self.refused = 0
+
+    def __enter__(self) -> AskersJournals:
+        super().__enter__()
+        for path in self.batch.askers:
+            self.journals[path] = self.enter_context(Journal(Path(path), FinishedRequest))
+        return self
+
+    def add(self, key: str, answer: Answer) -> None:
+        """Append an answer to every journal that asked for it. The first one counts it."""
+        entry = FinishedRequest(key=KEY_PREFIX + key, **vars(answer))
+        for path in self.by_key[key]:
+            self.journals[path].append(entry)
+        first = self.by_key[key][0]
+        self.counts[first] = self.counts[first].plus(usage_of_answer(answer))
+        self.answered += answer.error is None
+        self.refused += answer.error is not None
+
+    def fail(self, key: str, words: str, tries: int) -> None:
+        """Record a request as failed, because so many batches did not answer it."""
+        for path in self.by_key[key]:
+            failures = self.failures.setdefault(path, FailedRequests(Path(path), asks_again=True))
+            error = f"{FAILED_MARK}{words} in batch {tries}"
+            answer = Answer("", None, "error", None, None, 0.0, tries, error=error, batched=True)
+            failures.add(FinishedRequest(key=KEY_PREFIX + key, **vars(answer)))
+
+    def summary(self, batch: Batch, unanswered: Mapping[str, str]) -> str:
+        """Return the numbers of answered, refused and unanswered requests as text."""
+        counts = {"refused": self.refused, "unanswered": len(unanswered)}
+        more = [f"{number:,} {what}" for what, number in counts.items() if number]
+        reasons = Counter(unanswered.values()).most_common(1)
+        return ", ".join([f"{self.answered:,} answered", *more]) + (f" ({reasons[0][0]})" if reasons else "")
+
+    def record_usage(self, batch: Batch, client: Client) -> None:
+        """Append the usage of the batch to the ledgers of the journals that counted it."""
+        for path in self.counts or dict.fromkeys(list(batch.askers)[:1]):
+            spend(path, batch.askers[path].name, batch.entry, self.counts[path], client, self.retries, batched=True)
+            self.retries = Counter()  # the first ledger has all
+
+
+def spend(
+    journal: str, asker: str, entry: str, counts: RequestCounts, client: Client,
+    retries: Mapping[str, int] | None = None, batched: bool = False,
+) -> None:  # fmt: skip
+    """Append requests that the run itself has sent to the ledger of a journal, probes apart.
+
+    retries: failed attempts by kind (default: those of the client).
+    """
+    probes = RequestCounts()
+    while client.probe_answers:
+        probes = probes.plus(usage_of_answer(client.probe_answers.pop()))
+    for part, is_batched in ((probes, False), (counts, batched)):
+        if part.requests or part is counts:
+            line = JobSpending(
+                time=utc_now(), asker=asker, model=entry, **part._asdict(), seconds=0.0, batched=is_batched,
+                retries=dict(client.retries if retries is None else retries), unheeded=dict(client.watcher.lines),
+            )  # fmt: skip
+            append_spending(Path(journal), line)
+
+
+def unique_requests(boxes: Outboxes, asked: Container[str]) -> Iterator[QueuedRequest]:
+    """Yield each of the asked requests in the outboxes once."""
+    seen = set[str]()
+    for path, _ in boxes:
+        for queued in read_requests(path, 1):
+            if queued.key in asked and queued.key not in seen:
+                seen.add(queued.key)
+                yield queued
+
+
+def with_pictures(request: dict[str, Any], pictures: str | None) -> dict[str, Any]:
+    """Return a request with its pictures as data URLs. pictures: their folder."""
+    return {**request, "messages": as_sent(request["messages"], Path(pictures) if pictures else None)}
+
+
+def batch_line(client: Client, queued: QueuedRequest, url: str, pictures: str | None) -> bytes:
+    """Return a request as a line of a batch's file."""
+    body = body_of(client.server, with_pictures(queued.request, pictures))
+    return json.dumps({"custom_id": queued.key, "method": "POST", "url": url, "body": body}).encode() + b"\n"
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Write the lines of a file."""
+    with open(path, "wb") as handle:
+        handle.writelines(lines)
+
+
+def about_usd(price: Price | None, requests: Iterable[QueuedRequest]) -> float | None:
+    """Return about how many US dollars the requests of a batch cost; None without prices."""
+    if price is None:
+        return None
+    usd = 0.0
+    for queued in requests:
+        answer = min(ASSUMED_ANSWER_CHARS / CHARS_A_TOKEN, int(queued.request.get("max_tokens") or 10**9))
+        usd += price.usd(tokens_of_messages(queued.request["messages"]), answer, batched=True)
+    return usd
+
+
+def expected_lines(batch: Batch, status: BatchStatus) -> int:
+    """Return the number of the batch's requests about which its files must have a line.
+
+    A 200 is no proof that a file is whole: it may be an error page, empty or cut. Its lines are counted against the
+    provider's `completed` and `failed`, or, where it states no counts, against what was sent. A batch that was expired
+    or cancelled needs a line only for the requests that the provider counts as finished. Without any line of its own, a
+    batch is whole only if the provider states that nothing was finished.
+    """
+    finished = status.completed + status.failed
+    if not (status.output_file or status.error_file or status.completed) and status.failed:
+        return 0  # the provider states that nothing was answered, and has no file
+    if status.status == "completed" and not finished:  # no counts, or counts that contradict the status
+        return len(batch.keys)
+    if status.total or finished:
+        return min(max(finished - batch.taken, 0), len(batch.keys))
+    return 1
+
+
+# a run ---------------------------------------------------------------------------------------------------------------
+
+
+def check_former_batches(journals: Path) -> None:
+    """Raise UserError if a version that kept batches beside their journals has left some whose answers are missing."""
+    for record in sorted(journals.glob("**/*.batches/*.json")):
+        answers = load_journal_answers(record.parent.with_suffix(".jsonl"), FinishedRequest)
+        known = json.loads(record.read_text(encoding="utf-8"))
+        if any(KEY_PREFIX + key not in answers for key in known["keys"]) and known["state"] != "written":
+            fix = (
+                "collect it with the version that sent it (git checkout 90bee011), or delete this record to send again"
+            )
+            raise UserError(str(record), "a batch of an earlier version has answers that no journal has", fix)
+
+
+def collect_batches() -> BatchWork:
+    """Collect what has ended at the start of a run, and discard what earlier calls have not sent.
+
+    Returns the work, whose faults keep `send_batches` from sending. Raises UserError for unreadable records.
+    """
+    work = BatchWork()
+    check_former_batches(work.journals)
+    for path in work.journals.glob(f"**/*{OUTBOX}"):  # each job writes its own anew
+        path.unlink(missing_ok=True)
+    for batch in work.folder.batches()[0]:
+        if batch.state == BatchState.WRITTEN:
+            work.folder.remove(batch)
+    run_work(work, work.collect)
+    return work
+
+
+def run_work(work: BatchWork, *parts: Callable[[], Awaitable[None]]) -> None:
+    """Run parts of the work one after the other."""
+
+    async def run() -> None:
+        try:
+            for part in parts:
+                await part()
+        finally:
+            await work.close()
+
+    asyncio.run(run())
+
+
+def send_batches(faults: Mapping[str, UserError], order: Sequence[str]) -> BatchWork:
+    """Send what a run's jobs have put into their outboxes. order: as in `BatchWork.send`."""
+    work = BatchWork()
+    work.faults.update(faults)
+    if outboxes(work.journals):
+        run_work(work, partial(work.send, order))
+    return work
+
+
+def pending_lines(work: BatchWork) -> list[str]:
+    """Return a line for each provider with batches in progress, and for the jobs that the budget does not pay."""
+    by_host: dict[str, list[Batch]] = defaultdict(list)
+    for batch in work.folder.batches()[0]:
+        if batch.is_pending:
+            by_host[batch.host].append(batch)
+    lines = []
+    for host, batches in by_host.items():
+        number = sum(len(batch.keys) for batch in batches)
+        usd = [batch.usd for batch in batches if batch.usd is not None]
+        cost = f", about {sum(usd):.2f} USD" if usd else ""
+        lines.append(f"PENDING: {number:,} requests at {host}{cost}; run the same command again later")
+    if work.held:
+        jobs = ", ".join(f"{header.asker} ({Path(header.journal).parent.name})" for header in work.held)
+        fix = "run again, or raise this limit: each run starts with its full budget"
+        lines.append(f"not sent: {jobs}: run.budget does not pay these jobs as a whole. Fix: {fix}")
+    return lines
+
+
+# commands -------------------------------------------------------------------------------------------------------------
+
+
+def batches(wait: bool = False) -> None:
+    """Collect the batches that have ended, and send what the last run has not sent.
+
+    wait: collect until all batches have ended, for up to a day each.
+
+    Raises UserError if an endpoint refuses something, or if a run uses the results.
+    """
+    with locked_results("batches"):
+        work = BatchWork()
+        check_former_batches(work.journals)
+        asyncio.run(collect_and_send(work, wait))
+        for line in pending_lines(work) or ["No batches are in progress."]:
+            say(line)
+    if work.faults:
+        raise UserError.of(list(work.faults.values()))
+
+
+async def collect_and_send(work: BatchWork, wait: bool) -> None:
+    """Collect and send, and then collect until all batches have ended if `wait` is true."""
+    try:
+        await work.collect()
+        if (changed := changed_since_outboxes(work)) is None:
+            for batch in work.folder.batches()[0]:
+                if batch.state == BatchState.WRITTEN and batch.entry not in work.faults:
+                    await work.submit(batch)
+            await work.send()
+        else:
+            say(f"not sent: {changed} has changed since the last run: run the same command again", error=True)
+        pause = FIRST_POLL
+        while wait and not work.faults and work.folder.pending():
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, LONGEST_POLL)
+            await work.collect()
+    finally:
+        await work.close()
+
+
+def changed_since_outboxes(work: BatchWork) -> Path | None:
+    """Return a file of the configuration that is newer than an outbox; None if all that is queued is still asked."""
+    written = [path.stat().st_mtime for path in work.journals.glob(f"**/*{OUTBOX}")]
+    written += [
+        work.folder.file(batch, "json").stat().st_mtime
+        for batch in work.folder.batches()[0]
+        if batch.state == BatchState.WRITTEN
+    ]
+    if not written:
+        return None
+    files = (path for folder in ("config", "resources", "extensions") for path in Path(folder).rglob("*"))
+    run_files = (path for path in Path().glob("*.y*ml"))
+    return next((path for path in (*run_files, *files) if path.is_file() and path.stat().st_mtime > min(written)), None)
 
 
 class PendingBatch(NamedTuple):
@@ -26,7 +789,6 @@ class PendingBatch(NamedTuple):
     not cancel the batch.
     """
 
-    folder: BatchFolder
     batch: Batch
     status: str
     fault: str = ""
@@ -39,63 +801,46 @@ class PendingBatch(NamedTuple):
     @property
     def line(self) -> str:
         """Line about the batch for people."""
-        name, host = self.batch.provider_id or "not submitted yet", urlsplit(self.batch.base_url).netloc
+        name = self.batch.provider_id or "not submitted yet"
         since = f", submitted {self.batch.submitted_at} UTC" if self.batch.submitted_at else ""
-        state = ", ".join(filter(None, [self.status, self.fault]))
-        return f"{name} at {host}: {len(self.batch.keys):,} requests of {self.batch.job}{since}: {state}"
+        state, askers = ", ".join(filter(None, [self.status, self.fault])), self.batch.askers.values()
+        of = ", ".join(dict.fromkeys(asker.name for asker in askers))
+        return f"{name} at {self.batch.host}: {len(self.batch.keys):,} requests of {of}{since}: {state}"
 
 
-def uncollected_batches(journals: Path) -> tuple[list[tuple[BatchFolder, Batch]], list[UserError]]:
-    """Return the batches without collected answers, the oldest first, and the errors of unreadable records.
-
-    journals: folder of all journals.
-    """
-    pending, faults = list[tuple[BatchFolder, Batch]](), list[UserError]()
-    for folder in folders_with_batches(journals):
-        batches, unreadable = folder.readable_batches()
-        pending += [(folder, batch) for batch in batches if batch.is_pending]
-        faults += unreadable
-    return sorted(pending, key=lambda each: (each[1].submitted or each[1].at, each[1].id)), faults
-
-
-def pending_batches(journals: Path = Path(paths.JOURNALS)) -> tuple[list[PendingBatch], list[UserError]]:
+def pending_batches() -> tuple[list[PendingBatch], list[UserError]]:
     """Return the batches without collected answers, and the errors of unreadable records.
 
     The endpoint of each batch is called for its status.
     """
-    batches, faults = uncollected_batches(journals)
-    return asyncio.run(call_endpoints(batches, cancels=False)), faults
+    found, faults = BatchFolder().batches()
+    return asyncio.run(call_endpoints([batch for batch in found if batch.is_pending], cancels=False)), faults
 
 
-async def call_endpoints(batches: Iterable[tuple[BatchFolder, Batch]], cancels: bool) -> list[PendingBatch]:
+async def call_endpoints(found: Iterable[Batch], cancels: bool) -> list[PendingBatch]:
     """Retrieve batches from their endpoints, or cancel them there, and return them with their status."""
-    return list(await asyncio.gather(*(call_endpoint(folder, batch, cancels) for folder, batch in batches)))
+    return list(await asyncio.gather(*(call_endpoint(batch, cancels) for batch in found)))
 
 
-async def call_endpoint(folder: BatchFolder, batch: Batch, cancels: bool) -> PendingBatch:
+async def call_endpoint(batch: Batch, cancels: bool) -> PendingBatch:
     """Retrieve a batch from its endpoint, or cancel it there, and return it with its status."""
-    from maieutic.serving.answers import MalformedAnswer
-    from maieutic.serving.batch_endpoint import BatchEndpoint
-    from maieutic.serving.client import Client, ServerSettings, Unanswered
-
-    known = PendingBatch(folder, batch, batch.status)
+    known, folder = PendingBatch(batch, batch.status), BatchFolder()
+    entry = batch.model.model_copy(update={"request_timeout": CALL_SECONDS, "attempts": 2})
     try:
-        key = key_in_variable(f"models.{batch.entry}.key_env", batch.key_env) if batch.key_env else None
+        client = hosted_client(batch.entry, entry)
     except UserError as error:
         return known._replace(fault=f"its current status needs the key: {error.fix}")
-    client = Client(ServerSettings(batch.base_url, batch.entry, api_key=key, timeout=CALL_SECONDS, attempts=2))
-    endpoint = BatchEndpoint(client, f"models.{batch.entry}")
+    endpoint, record = BatchEndpoint(client, f"models.{batch.entry}"), folder.file(batch, "json")
     try:
         name = batch.provider_id
         if name is None:
-            listed = await endpoint.search(batch, folder.record_path(batch))
-            if listed is None:
+            if (listed := await endpoint.search(batch, record)) is None:
                 return known._replace(fault="its submission was cut off, and the endpoint does not list it")
             name = listed.provider_id
         try:
-            status = await (endpoint.cancel(name) if cancels else endpoint.retrieve(name, folder.record_path(batch)))
+            status = await (endpoint.cancel(name) if cancels else endpoint.retrieve(name, record))
         except (UserError, Unanswered):  # a batch that has ended cannot be cancelled
-            status = await endpoint.retrieve(name, folder.record_path(batch))
+            status = await endpoint.retrieve(name, record)
             if not status.is_final:
                 raise
         return known._replace(status=status.line)
@@ -112,8 +857,9 @@ def cancel(run: str | None = None) -> None:
 
     Raises UserError at the end for batches that were not cancelled, and for records that cannot be read.
     """
-    batches, faults = uncollected_batches(Path(paths.JOURNALS))
-    names = sorted({batch.run or NO_NAME for _, batch in batches})
+    found, faults = BatchFolder().batches()
+    found = [batch for batch in found if batch.is_pending]
+    names = sorted({batch.run or NO_NAME for batch in found})
     if not names and faults:
         raise UserError.of(faults)
     if not names:
@@ -123,9 +869,8 @@ def cancel(run: str | None = None) -> None:
         raise UserError("maieutic cancel", f"several runs have pending batches: {', '.join(names)}", "name one of them")
     if run is not None and run not in names:
         raise unknown_name("maieutic cancel", run, names, "the runs with pending batches")
-    chosen = [(folder, batch) for folder, batch in batches if run in (None, batch.run or NO_NAME)]
     kept = []
-    for pending in asyncio.run(call_endpoints(chosen, cancels=True)):
+    for pending in asyncio.run(call_endpoints([b for b in found if run in (None, b.run or NO_NAME)], cancels=True)):
         say(pending.line)
         if pending.fault:
             kept.append(pending.batch.provider_id or pending.batch.id)
@@ -134,4 +879,4 @@ def cancel(run: str | None = None) -> None:
         faults = [UserError("maieutic cancel", problem, "see the reasons above, and repeat this"), *faults]
     if faults:
         raise UserError.of(faults)
-    say("The next run collects the finished answers, and requests the others again if they are part of it.")
+    say("The next run collects the finished answers, and submits the other requests anew if they are part of it.")

@@ -21,6 +21,7 @@ from maieutic.core.errors import RUN_FILES_VARIABLE, UserError, check_all
 from maieutic.core.ledger import utc_now
 from maieutic.core.locks import has_locks
 from maieutic.core.progress import format_duration
+from maieutic.core.rule_functions import with_parameters
 from maieutic.core.terminal import say
 from maieutic.launch import (
     budget_limits,
@@ -46,14 +47,18 @@ from maieutic.launch.snakemake_compat import (
     uses_containers,
 )
 from maieutic.launch.stage import save_config_job
-from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan, with_parameters
-from maieutic.serving.batches import BATCH_VARIABLE, BatchLimits, BatchSettings, folders_with_batches
+from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan
+from maieutic.serving.batches import BATCH_VARIABLE, BatchFolder, BatchLimits, BatchSettings
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 
 log = logging.getLogger(__name__)
 GPU_RESOURCE = re.compile(r"gpu(?::[\w.-]*[A-Za-z][\w.-]*)?")  # a type is no mere number
 EXECUTOR_MESSAGES: dict[int, str] = {}  # messages of the executor about failed jobs, by job number
+FAILED: set[int] = set()  # numbers of the jobs that have failed, without those that wait for batches
+ENDED_BY_FAILURE = "Exiting because a job execution failed"  # begins Snakemake's last message of such a run
+EXIT_PENDING = 75  # EX_TEMPFAIL of sysexits.h: the same command will succeed later
+BATCH_FAULTS: dict[str, UserError] = {}  # by registry entry, the error of its batches at the start of the run
 RULES: set[str] = set()  # names of the rules of the jobs that the run has to execute
 PAGE_RULES = {"all", "build_report", "check_report", "check_judges", "keep_run"}
 STARTED_AT, STARTED_AT_SECONDS = utc_now(), time.time()
@@ -101,8 +106,7 @@ def budget_variable(plan: RulePlan) -> dict[str, str]:
 
 def start_purse(plan: RulePlan) -> None:
     """Begin the purse of a run with a budget. What earlier runs have sent in batches stays reserved until collected."""
-    folders = folders_with_batches(Path(paths.JOURNALS)) if plan.run.budget.is_limited() else ()
-    pending = [batch for folder in folders for batch in folder.readable_batches()[0] if batch.is_pending]
+    pending = BatchFolder().pending() if plan.run.budget.is_limited() else []
     reserved = [(batch.entry, batch.keys, batch.reserved_tokens, batch.reserved_usd) for batch in pending]
     open_purse(Path(paths.RUN_SPENDING), [part for part in reserved if part[2]])
 
@@ -120,16 +124,17 @@ def batch_limits(entry: HostedModel) -> BatchLimits:
 
 
 def batch_variable(plan: RulePlan) -> dict[str, str]:
-    """Return the environment variable with the settings of batches. It is empty without batches and without `wait`."""
+    """Return the environment variable with the settings of batches. It is empty without batches."""
     limits = {
         name: batch_limits(entry)
         for name, entry in plan.models.items()
         if isinstance(entry, HostedModel) and entry.batch
     }
-    if not limits and not plan.config.batches.wait:
+    if not limits:
         return {BATCH_VARIABLE: ""}
     judges = {judge: entry for judge, entry in answering_entries(plan).items() if entry in limits}
-    settings = BatchSettings(run=plan.run.name or "", wait=plan.config.batches.wait, limits=limits, models=judges)
+    prices = {name: price for name in limits if (price := getattr(plan.models[name], "full_price", None))}
+    settings = BatchSettings(run=plan.run.name or "", limits=limits, prices=prices, models=judges)
     return {BATCH_VARIABLE: settings.to_json()}
 
 
@@ -295,6 +300,10 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     if RULES & PAGE_RULES and warning:
         say(warning, error=True)
     save_config(job=job, out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
+    if BatchFolder().path.is_dir() or any(Path(paths.JOURNALS).glob("**/*.batches")):  # the latter of earlier versions
+        from maieutic.launch.batches import collect_batches  # imports the client, which few runs need here
+
+        BATCH_FAULTS.update(collect_batches().faults)
 
 
 def check_resources(plan: RulePlan, workflow: Workflow, jobs: Iterable[Job], models: list[str]) -> None:
@@ -361,12 +370,19 @@ def filter_record(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) ->
 
     A failed job has printed its own error, and the run's last lines repeat the error with the path of the job's log.
 
+    A job that waits for a batch has not failed.
+
     jobs: the logger's data on each job. The log files of a failed job are removed from these data.
     """
-    event = getattr(record, "event", None)
+    event, message = getattr(record, "event", None), record.getMessage()
     if event == "job_error" and (job := jobs.get(getattr(record, "jobid", -1))):
+        if any(messages.is_pending_log(Path(str(log)), STARTED_AT_SECONDS) for log in job["log"]):
+            return False
+        FAILED.add(getattr(record, "jobid", -1))
         job["log"] = []
-    return not (event == "error" and "returned non-zero exit status" in record.getMessage())
+    if message.startswith(ENDED_BY_FAILURE):
+        return bool(FAILED)
+    return not (event == "error" and "returned non-zero exit status" in message)
 
 
 def overwrite_warning(saved_config: Path, run: dict[str, Any]) -> str | None:
@@ -407,14 +423,32 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
 
 
 def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
-    """Print the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page.
+    """Send batches, and print the last lines of a run: failed jobs with causes, requests and their cost, the page.
 
     page: the page; it is not printed if the run was to write other files only.
+
+    Raises SystemExit with EXIT_PENDING if every failed job waits for batches in progress.
     """
     page = page if RULES & PAGE_RULES and page is not None and Path(page).exists() else None
     failed = snakemake_compat.failed_jobs(workflow)
-    for line in messages.last_lines(plan, failed, STARTED_AT, STARTED_AT_SECONDS, page, EXECUTOR_MESSAGES):
+    pending = [job for job in failed if messages.is_pending(job, STARTED_AT_SECONDS)]
+    last, ends_pending = list[str](), False
+    if pending and snakemake_compat.was_interrupted(workflow):
+        last = ["requests for batches were not sent, because the run was interrupted"]
+    elif pending:
+        from maieutic.launch.batches import pending_lines, send_batches
+
+        order = [str(journal) for job in planned_jobs(workflow) if (journal := job.params.get("journal"))]
+        work = send_batches(BATCH_FAULTS, order)
+        last = pending_lines(work)
+        ends_pending = len(pending) == len(failed) and not work.faults and work.has_pending
+    others = [job for job in failed if job not in pending]
+    for line in messages.last_lines(plan, others, STARTED_AT, STARTED_AT_SECONDS, page, EXECUTOR_MESSAGES):
         say(line, error=True)
+    for line in last:
+        say(line, error=True)
+    if ends_pending:
+        raise SystemExit(EXIT_PENDING)
 
 
 def partial_report_command(plan: RulePlan, workflow: Workflow) -> str | None:

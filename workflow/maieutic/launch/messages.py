@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from maieutic.config.models import HostedModel
 from maieutic.core import paths
-from maieutic.core.errors import UserError
+from maieutic.core.errors import PENDING_PLACE, UserError
 from maieutic.core.ledger import JobSpending, spent_since
 from maieutic.core.visible import terminal_text
 from maieutic.launch.budget_limits import budget_text
@@ -19,7 +19,6 @@ from maieutic.launch.reader_changes import reader_change_lines
 from maieutic.launch.requests import NewRequests, about
 from maieutic.launch.runs import shorten_names
 from maieutic.plan.plan import Plan
-from maieutic.replies.generate import PENDING_PLACE
 from maieutic.replies.reply_counts import MOST_CONTINUED, MOST_UNKNOWN_MARKERS, poorly_answered, unhandled_changes
 
 Job = Any  # a Snakemake job
@@ -190,10 +189,10 @@ def shorten_error(line: str) -> str:
 def failure_lines(jobs: Iterable[Job], since: float, reasons: Mapping[int, str]) -> list[str]:
     """Return a line for each failed job, with its name and the last error in its log.
 
-    All jobs that stopped for lack of budget share one line, and jobs whose batches have not ended are called pending.
+    All jobs that stopped for lack of budget share one line.
     since: start of the run, in seconds since 1970; reasons: messages of the executor by job number.
     """
-    lines, unpaid, pending, fix = [], [], list[str](), ""
+    lines, unpaid = [], []
     for job in jobs:
         names: Mapping[str, str] = dict(job.wildcards.items())
         logs = [Path(str(path)) for path in job.log]
@@ -203,14 +202,20 @@ def failure_lines(jobs: Iterable[Job], since: float, reasons: Mapping[int, str])
         if (cause or "").startswith(BUDGET_KEY):
             unpaid.append((what, cause))
             continue
-        if (cause or "").startswith(f"{PENDING_PLACE}: "):
-            problem, _, fix = str(cause).removeprefix(f"{PENDING_PLACE}: ").partition(f".{FIX}")
-            pending.append(f"pending: {what}: {problem}")
-            continue
         lines.append(f"failed: {what}: {cause or 'no log was written'}" + (f" (log: {logs[0]})" if logs else ""))
     if unpaid:
         lines.append(f"stopped: {', '.join(what for what, _ in unpaid)}: {unpaid[-1][1]}")
-    return [*lines, *pending, *([f"pending jobs: {fix}"] if pending else [])]
+    return lines
+
+
+def is_pending(job: Job, since: float) -> bool:
+    """Return True if a failed job waits for a batch. since: start of the run, in seconds since 1970."""
+    return bool(job.log) and is_pending_log(Path(str(job.log[0])), since)
+
+
+def is_pending_log(log: Path, since: float) -> bool:
+    """Return True if the last error in a job's log is that it waits for a batch. since: as in `last_error_of`."""
+    return (last_error_of(log, since) or "").startswith(f"{PENDING_PLACE}: ")
 
 
 def poorly_answered_lines(plan: Plan) -> list[str]:

@@ -12,7 +12,8 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.terminal import say
 from maieutic.core.yaml_files import read_yaml
-from maieutic.launch.batches import NO_NAME, pending_batches
+
+NO_NAME = "(no name)"  # shown for a run whose run file does not set `run.name`
 
 
 class RunFolder(NamedTuple):
@@ -37,6 +38,8 @@ def runs() -> None:
 
     Raises UserError at the end for batches whose records cannot be read.
     """
+    from maieutic.launch.batches import pending_batches  # imports the client
+
     folders = list(run_folders(Path(paths.ROOT)))
     batches, faults = pending_batches()
     if not folders and not batches and not faults:

@@ -9,22 +9,11 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.core.errors import check_all
-from maieutic.core.yaml_files import read_yaml
-from maieutic.plan.rules import with_parameters
-
-REGISTRIES = (Path("config/models.yaml"), Path("config/datasets.yaml"))
-
-
-def check_config_files(workflow: Workflow) -> None:
-    """Raise UserError unless all registries and run files can be read safely."""
-    registries = [path for path in REGISTRIES if path.is_file()]
-    check_all(partial(read_yaml, path) for path in dict.fromkeys([*registries, *read_config_files(workflow)]))
-
+from maieutic.core.rule_functions import with_parameters
 
 Workflow = Any  # snakemake.workflow.Workflow
 Job = Any  # snakemake.jobs.Job
@@ -188,6 +177,12 @@ def executor_of(words: tuple[str, ...]) -> IntendedExecutor:
 def image_of_job(job: Job) -> tuple[str, str] | None:
     """Return the address and the file of the container image in which a job runs; None without a container."""
     return (job.container_img_url, job.container_img_path) if job.container_img else None
+
+
+def was_interrupted(workflow: Workflow) -> bool:
+    """Return True if the run was ended by SIGTERM or Ctrl-C, which leaves jobs that were running."""
+    scheduler = workflow.scheduler
+    return bool(getattr(scheduler, "_user_kill", None) or getattr(scheduler, "running", ()))
 
 
 def progress_bars(workflow: Workflow) -> list[Any]:

@@ -14,7 +14,7 @@ from pydantic import Field
 from maieutic.config.cards import LoadedCard, load_cards
 from maieutic.config.models import BaselineModel, HostedModel, ServedModel, VllmModel
 from maieutic.config.prompts import Messages, render
-from maieutic.core.errors import UserError
+from maieutic.core.errors import PENDING_PLACE, UserError
 from maieutic.core.jobs import Job
 from maieutic.core.journal import (
     REPEAT,
@@ -42,7 +42,6 @@ TutorWork = Collection[tuple[LoadedCard, Item]]  # every iteration must yield th
 # Number of conversations in progress per concurrent request. More conversations than requests keep the server busy,
 # since some conversations wait for an identical request, for their next attempt, or for the disk.
 CONVERSATIONS_PER_REQUEST = 2
-PENDING_PLACE = "batches"  # begins the error of a job whose batches have not ended
 EMPTY_TURN = "(no answer)"  # replaces a tutor's empty turns for providers that refuse them
 
 
@@ -148,7 +147,7 @@ class ModelRequests:
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
         self.failed = FailedRequests(journal.path, asks_failed)
         self.filtered = 0  # answers on file that a filter had cut, and that earlier versions took as replies
-        self.counts = {False: RequestCounts(), True: RequestCounts()}  # of single requests, and of requests in batches
+        self.counts = RequestCounts()
         self.rounds = TurnLog()
         self.waiting: dict[str, asyncio.Future[FinishedRequest]] = {}
 
@@ -159,7 +158,7 @@ class ModelRequests:
     @property
     def requests(self) -> int:
         """Number of answered requests."""
-        return sum(counts.requests for counts in self.counts.values())
+        return self.counts.requests
 
     async def record_and_close(self) -> None:
         """Append the server's usage to the ledger, and stop the server."""
@@ -167,27 +166,25 @@ class ModelRequests:
         await self.backend.close()
 
     def record_usage(self) -> None:
-        """Log the server's usage and append it to the ledger, unless the server was never started."""
-        if not self.backend.busy_from:
+        """Log the server's usage and append it to the ledger, unless the server was never started.
+
+        The run counts what travels in batches.
+        """
+        if not self.backend.busy_from or self.backend.sends_batches:
             return
         seconds = time.monotonic() - self.backend.busy_from
         log.info("%d requests in %.1f s of server time%s", self.requests, seconds, self.cache_share())
-        for batched in (True, False):  # the report reads the last line of a ledger
-            counts = self.counts[batched]
-            if batched and not counts.requests:
-                continue
-            spent = JobSpending(
-                time=utc_now(),
-                asker=self.name,
-                model=self.answering,
-                **counts._asdict(),
-                seconds=0.0 if batched else round(seconds, 1),
-                retries={} if batched else self.backend.new_retries(),
-                unheeded=self.backend.silent_changes(),
-                batched=batched,
-                charged_usd=0.0 if batched else self.backend.newly_charged(),
-            )
-            append_spending(self.journal.path, spent)
+        spent = JobSpending(
+            time=utc_now(),
+            asker=self.name,
+            model=self.answering,
+            **self.counts._asdict(),
+            seconds=round(seconds, 1),
+            retries=self.backend.new_retries(),
+            unheeded=self.backend.silent_changes(),
+            charged_usd=self.backend.newly_charged(),
+        )
+        append_spending(self.journal.path, spent)
 
     @property
     def budget_error(self) -> UserError | None:
@@ -215,8 +212,7 @@ class ModelRequests:
 
     def cache_share(self) -> str:
         """Return a phrase for the log with the share of cached prompt tokens, or "" if the server reports none."""
-        cached = sum(counts.cached_tokens for counts in self.counts.values())
-        prompt = sum(counts.prompt_tokens for counts in self.counts.values())
+        cached, prompt = self.counts.cached_tokens, self.counts.prompt_tokens
         return f", {100 * cached // prompt} % of the prompt tokens from its cache" if cached and prompt else ""
 
     async def ask(self, request: dict[str, Any]) -> FinishedRequest:
@@ -260,22 +256,25 @@ class ModelRequests:
         return entry.model_copy(update={"error": error})
 
     def count(self, answer: FinishedRequest | Answer) -> None:
-        """Add one request and its tokens to the counts. A refusal costs nothing."""
-        usage = Usage(answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens)
-        if answer.error is not None and not usage.is_reported:
-            usage = Usage(0, 0)
-        self.counts[answer.batched] = self.counts[answer.batched].plus(usage)
+        """Add one request and its tokens to the counts."""
+        self.counts = self.counts.plus(usage_of_answer(answer))
 
     def count_others(self, client: Any) -> None:
         """Count what else the endpoint bills: answered probes, and failed tries whose usage it reports."""
         while client.probe_answers:
             self.count(client.probe_answers.pop())
         while client.failed_usage:
-            self.counts[False] = self.counts[False].plus(client.failed_usage.pop(), requests=0)
+            self.counts = self.counts.plus(client.failed_usage.pop(), requests=0)
+
+
+def usage_of_answer(answer: FinishedRequest | Answer) -> Usage:
+    """Return the tokens of one answer. A refusal costs nothing."""
+    usage = Usage(answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens)
+    return Usage(0, 0) if answer.error is not None and not usage.is_reported else usage
 
 
 def check_pending(title: str, progress: Progress, what: str, askers: Iterable[ModelRequests]) -> None:
-    """Raise UserError if requests stayed unanswered because their batches have not ended.
+    """Raise UserError if the answers of requests come from batches.
 
     title: name of the work; what: plural noun for its pieces, such as "items"; askers: requests to its models.
     """
@@ -286,9 +285,7 @@ def check_pending(title: str, progress: Progress, what: str, askers: Iterable[Mo
     problem = f"{title}: {progress.later} of {progress.total} {what} have no answer yet: {'; '.join(pending)}"
     if (others := progress.failed - progress.later) > 0:
         problem += f"; {others} others stayed unanswered ({progress.reasons()})"
-    spent = next((asker.budget_error.place for asker in askers if asker.budget_error), None)
-    problem += f"; no more are sent, since the rest of {spent} is reserved for batches" if spent else ""
-    raise UserError(PENDING_PLACE, problem, "run again later; `maieutic runs` shows the state of the batches")
+    raise UserError(PENDING_PLACE, problem, "run the same command again later")
 
 
 class TurnLog:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB
-from maieutic.serving.batches import BatchFolder, batch_settings_of
-from maieutic.serving.budget import Purse, purse_of
+from maieutic.serving.batches import BatchFolder, OutboxHeader, batch_settings_of
+from maieutic.serving.budget import BUDGET_VARIABLE, Purse, purse_of
 from maieutic.serving.devices import machine_gpus
 from maieutic.serving.leased_server import LeasedServer, pool_folder
 from maieutic.serving.run_environment import SnakemakeRun
@@ -108,7 +108,7 @@ class Backend:
         return dict(self._client.watcher.lines) if self._client is not None else {}
 
     def pending_line(self) -> str:
-        """Return the batches whose answers are not collected as text; "" without such batches."""
+        """Return the requests whose answers come from a batch as text; "" without such requests."""
         return self._client.pending_line() if self._client is not None else ""
 
     async def close(self) -> None:
@@ -158,14 +158,27 @@ def has_large_gpus() -> bool:
 def client_of(
     entry: str, model: ServedModel, base_url: str, name: str, purse: Purse | None = None, **where: str
 ) -> Any:
-    """Return a client for a model's server, with the limits from the registry entry.
+    """Return a client for a model's server. purse: purse of the run's budget; others: as in `server_settings`."""
+    from maieutic.serving.client import Client
 
-    entry: name of the registry entry; base_url: address of the server; name: model name in requests; purse: purse of
-    the run's budget; where: `socket` or `api_key`, passed on to ServerSettings.
+    return Client(server_settings(entry, model, base_url, name, **where), purse)
+
+
+def hosted_client(entry: str, model: HostedModel, purse: Purse | None = None) -> Any:
+    """Return a client for a hosted endpoint. Raises UserError if the key is not set. entry: name in the registry."""
+    key = hosted_key(entry, model)
+    return client_of(entry, model, model.base_url, model.model, purse, **({"api_key": key} if key else {}))
+
+
+def server_settings(entry: str, model: ServedModel, base_url: str, name: str, **where: str) -> Any:
+    """Return the settings of a client for a model's server, with the limits from the registry entry.
+
+    entry: name of the registry entry; base_url: address of the server; name: model name in requests; where: `socket` or
+    `api_key`, passed on to ServerSettings.
     """
-    from maieutic.serving.client import Client, ServerSettings
+    from maieutic.serving.client import ServerSettings
 
-    server = ServerSettings(
+    return ServerSettings(
         base_url=base_url,
         model=name,
         timeout=model.request_timeout,
@@ -181,7 +194,6 @@ def client_of(
         thinking_tokens=model.thinking_tokens,
         **where,
     )
-    return Client(server, purse)
 
 
 def hosted_backend(
@@ -189,27 +201,27 @@ def hosted_backend(
 ) -> tuple[Backend, dict[str, Any]]:
     """Return the backend and request-key fields of a hosted endpoint. The API key is sent only to that endpoint.
 
-    name: name of the tutor or judge. Its requests are sent in batches if the run's settings say so. If its journals
-    have batches of earlier runs, their answers are collected in any case.
+    name: name of the tutor or judge. If the run's settings say that its requests travel in batches, the client puts
+    them into the job's outbox. Requests that are in a batch in progress are not sent in any case.
     """
     settings, identity = batch_settings_of(os.environ), hosted_identity(model)
     limits = settings.limits_of(name)
-    folders = [BatchFolder.beside(files.journal), *(BatchFolder.beside(path, owned=False) for path in files.journals)]
 
     async def start() -> Any:
-        key = hosted_key(name, model)
-        live = client_of(name, model, model.base_url, model.model, purse, **({"api_key": key} if key else {}))
-        if limits is None and not any(folder.path.is_dir() for folder in folders):
-            return live
-        from maieutic.serving.batch_client import BatchClient
+        from maieutic.serving.outbox import Outbox, keys_in_batches
 
-        client = BatchClient(live, folders, identity, settings, name, model.key_env)
-        try:
-            await client.start()
-        except BaseException:
-            await client.close()
-            raise
-        return client
+        in_batches = keys_in_batches(BatchFolder())
+        if limits is None and not in_batches:
+            return hosted_client(name, model, purse)
+        header = OutboxHeader(
+            run=settings.run, entry=settings.entry_of(name), model=model, asker=name, journal=str(files.journal),
+            pictures=str(files.pictures) if files.pictures else None, limits=limits,
+            price=settings.prices.get(settings.entry_of(name)),
+            allowance=os.environ.get(BUDGET_VARIABLE, ""),
+        )  # fmt: skip
+        key = hosted_key(name, model) if limits is None else None
+        server = server_settings(name, model, model.base_url, model.model, **({"api_key": key} if key else {}))
+        return Outbox(server, purse, header, identity, in_batches)
 
     backend = Backend(start)
     backend.sends_batches = limits is not None

@@ -177,7 +177,7 @@ class BatchEndpoint:
             "input_file_id": batch.input_file,
             "endpoint": batch.url,
             "completion_window": "24h",
-            "metadata": {MARK: batch.id, JOB: batch.job[-LONGEST_METADATA:]},
+            "metadata": {MARK: batch.id, JOB: next(iter(batch.askers), "")[-LONGEST_METADATA:]},
         }
         return batch_status(await self._call("POST", "batches", body=body, repeat=False))
 

@@ -1,22 +1,25 @@
-"""Batches of requests on disk: the files of each batch beside the journal of its job, and the settings of a run.
+"""Requests in batches on disk: the outboxes of jobs, the records of batches, and the lines that providers send back.
 
-A batch is written before anything is sent, and its file is replaced after each step, so that a killed job knows at its
-next start what was sent. Its answers stay in a file here, from which the job's journal takes them.
+A job writes each request that has no answer yet into its outbox. The run sends what is in the outboxes, and collects
+the answers into the journals (`maieutic.launch.batches`). A batch's record is on disk before anything is sent, and is
+replaced after each step, so that the next call of a killed one knows what was sent.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from maieutic.config.models import HostedModel, Price
+from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, write_text
 from maieutic.core.jobs import Job
@@ -24,15 +27,13 @@ from maieutic.core.records import Record
 from maieutic.core.secrets import redact_sent_keys
 from maieutic.serving.answers import MalformedAnswer, body_excerpt, parse_body
 from maieutic.serving.refusals import Refusal, error_in, refusal_in, scope_of
-from maieutic.serving.responses import parse_reply
 
 # Environment variable through which Snakemake passes the settings of batches to its jobs. They are not job parameters,
 # because a changed parameter would make Snakemake recompute results.
 BATCH_VARIABLE = "MAIEUTIC_BATCHES"
-SUFFIX = ".batches"  # of the folder with a journal's batches
+OUTBOX = ".outbox"  # suffix of a job's outbox, which is beside the job's journal
 MEGABYTE = 1_000_000
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MOST_SUBMISSIONS = 3  # maximum number of batches, over all calls, that contain a request without answering it
 HTTP_OK, HTTP_ERRORS = 200, range(400, 600)
 
 
@@ -47,22 +48,17 @@ class BatchLimits(Job):
     mb: float
     url_prefix: str = "/v1"
 
-    @property
-    def size(self) -> int:
-        """Maximum size in bytes."""
-        return int(self.mb * MEGABYTE)
-
 
 class BatchSettings(Job):
     """Value of BATCH_VARIABLE: settings of a run's batches.
 
-    run: name of the run; wait: True if jobs wait for their batches; limits: for each registry entry that uses batches,
-    the limits of its endpoint; models: for each judge, the registry entry that answers its requests.
+    run: name of the run; limits, prices: for each registry entry that uses batches, the limits of its endpoint and the
+    entry's prices; models: for each judge, the registry entry that answers its requests.
     """
 
     run: str
-    wait: bool = False
     limits: dict[str, BatchLimits] = {}
+    prices: dict[str, Price] = {}
     models: dict[str, str] = {}
 
     def entry_of(self, asker: str) -> str:
@@ -80,43 +76,106 @@ def batch_settings_of(environment: Mapping[str, str]) -> BatchSettings:
     return BatchSettings.model_validate_json(value) if value else BatchSettings(run="")
 
 
+# outboxes -------------------------------------------------------------------------------------------------------------
+
+
+class OutboxHeader(Record):
+    """First line of an outbox.
+
+    run: name of the run; entry: registry entry of the model; model: the entry itself; asker: name of the tutor or judge
+    that asks; journal: path of the job's journal; pictures: folder of the pictures in messages; limits: limits of a
+    batch, None if the entry does not use batches, so that the outbox only asks for answers of batches in progress;
+    price: prices of the model; allowance: the run's budget, as in `serving.budget.BUDGET_VARIABLE`.
+    """
+
+    run: str
+    entry: str
+    model: HostedModel
+    asker: str
+    journal: str
+    pictures: str | None = None
+    limits: BatchLimits | None = None
+    price: Price | None = None
+    allowance: str = ""
+
+
+class QueuedRequest(NamedTuple):
+    """Request in an outbox or in a batch. key: its key without the prefix, which is its `custom_id` in a batch."""
+
+    key: str
+    request: dict[str, Any]
+
+    @property
+    def line(self) -> str:
+        """The request as a line of a file."""
+        return json.dumps([self.key, self.request]) + "\n"
+
+
+def read_requests(path: Path, skipped: int = 0) -> Iterator[QueuedRequest]:
+    """Yield the requests in the lines of a file. skipped: number of other lines at its beginning."""
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            if number >= skipped:
+                yield QueuedRequest(*json.loads(line))
+
+
+def outboxes(journals: Path) -> dict[Path, OutboxHeader]:
+    """Return the headers of all outboxes by path. journals: folder of all journals."""
+    found = {}
+    for path in sorted(journals.glob(f"**/*{OUTBOX}")):
+        with open(path, encoding="utf-8") as lines:
+            found[path] = OutboxHeader.model_validate_json(lines.readline())
+    return found
+
+
+# records --------------------------------------------------------------------------------------------------------------
+
+
 class BatchState(StrEnum):
     """Progress of a batch.
 
     WRITTEN: its requests are on disk, nothing was submitted; SUBMITTING: its file is at the endpoint, and the batch may
-    have been submitted; SUBMITTED: its identifier is known; COLLECTED: it has ended, and its answers are on disk.
+    have been submitted; SUBMITTED: its identifier is known; DOWNLOADED: it has ended, and its answers are on disk;
+    COLLECTED: its answers are in the journals.
     """
 
     WRITTEN = "written"
     SUBMITTING = "submitting"
     SUBMITTED = "submitted"
+    DOWNLOADED = "downloaded"
     COLLECTED = "collected"
 
 
-class Batch(Record):
-    """One batch of a job.
+class Asker(Record):
+    """Job that asked for answers of a batch. name: its tutor or judge; keys: keys of its requests, without prefix."""
 
-    id: random name, also in its metadata at the endpoint; run: name of the run; job: journal of the job; entry:
-    registry entry of the model; base_url: address of the endpoint; key_env: name of the environment variable with the
-    key; model_digest: digest of the model's request-key fields; url: address in the lines; keys: keys of the requests,
-    without their prefix; size: number of bytes of the requests; input_file: the endpoint's identifier of the file with
-    the requests; provider_id: its identifier of the batch; status: last known status there; at: time of the last step,
-    in UTC; submitted: time of the submission, in UTC; reserved_tokens, reserved_usd: what is reserved for its requests
-    in the budget of every run until it is collected, 0 if it was sent without a budget; taken: number of its requests
-    whose answers were taken from an incomplete file, and whose keys are in another record.
+    name: str
+    keys: list[str]
+
+
+class Batch(Record):
+    """One batch.
+
+    id: random name, also in its metadata at the endpoint; run: name of the run; entry: registry entry of the model;
+    model: the entry as it was when the batch was sent; askers: the jobs that asked for its answers, by their journals,
+    and once it is collected only the requests that it did not answer; url: address in the lines; size: number of bytes
+    of its lines; pictures: folder of the pictures in its messages; input_file: the endpoint's identifier of the file
+    with the requests; provider_id: its identifier of the batch; status: last known status there; at: time of the last
+    step, in UTC; submitted: time of the submission, in UTC; reserved_tokens, reserved_usd: what is reserved for its
+    requests in the budget of every run until it is collected, 0 if it was sent without a budget; allowance: as in
+    OutboxHeader; taken: number of its requests whose answers were taken from an incomplete file;
+    usd: about its cost in US dollars, None without prices.
     """
 
     id: str
     run: str
-    job: str
     entry: str
-    base_url: str
-    key_env: str | None
-    model_digest: str
+    model: HostedModel
+    askers: dict[str, Asker]
     url: str
     state: BatchState
-    keys: list[str]
-    size: int
+    size: int = 0
+    pictures: str | None = None
     input_file: str | None = None
     provider_id: str | None = None
     status: str = ""
@@ -124,12 +183,24 @@ class Batch(Record):
     submitted: str | None = None
     reserved_tokens: int = 0
     reserved_usd: float = 0.0
+    allowance: str = ""
     taken: int = 0
+    usd: float | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys of its requests, without prefix."""
+        return list(dict.fromkeys(key for asker in self.askers.values() for key in asker.keys))
 
     @property
     def is_pending(self) -> bool:
-        """True if the batch was submitted, or may have been, and its answers are not collected."""
-        return self.state in {BatchState.SUBMITTING, BatchState.SUBMITTED}
+        """True if the batch was submitted, or may have been, and its answers are not in the journals."""
+        return self.state in {BatchState.SUBMITTING, BatchState.SUBMITTED, BatchState.DOWNLOADED}
+
+    @property
+    def host(self) -> str:
+        """Host of its endpoint."""
+        return urlsplit(self.model.base_url).netloc
 
     @property
     def last_step_seconds(self) -> float:
@@ -141,6 +212,14 @@ class Batch(Record):
         """Time of the submission for people, in UTC; "" before it."""
         return f"{datetime.fromisoformat(self.submitted):%Y-%m-%d %H:%M}" if self.submitted else ""
 
+    def with_keys(self, kept: Collection[str]) -> dict[str, Asker]:
+        """Return its askers with those of their keys that are kept."""
+        left = {
+            journal: asker.model_copy(update={"keys": [key for key in asker.keys if key in kept]})
+            for journal, asker in self.askers.items()
+        }
+        return {journal: asker for journal, asker in left.items() if asker.keys}
+
 
 def new_batch_id() -> str:
     """Return a random name for a batch."""
@@ -148,132 +227,51 @@ def new_batch_id() -> str:
 
 
 class BatchFolder:
-    """Folder with the batches of one journal: for each, a file with its state, its requests, and its answers."""
+    """Folder with the batches of all runs: for each, a record, its requests, and its answers once it has ended."""
 
-    def __init__(self, path: Path, owned: bool = True) -> None:
-        """path: the folder, which need not exist; owned: True if it belongs to this job, which holds its lock."""
-        self.path, self.owned = path, owned
+    def __init__(self, path: Path = Path(paths.BATCHES)) -> None:
+        self.path = path
 
-    @classmethod
-    def beside(cls, journal: Path, owned: bool = True) -> BatchFolder:
-        """Return the folder with the batches of a journal."""
-        return cls(journal.with_suffix(SUFFIX), owned)
-
-    def requests_path(self, batch: Batch) -> Path:
-        """Return the path of a batch's requests, in the form in which they are uploaded."""
-        return self.path / f"{batch.id}.requests"
-
-    def answers_path(self, batch: Batch) -> Path:
-        """Return the path of a batch's answers: the lines of the endpoint's output file and error file."""
-        return self.path / f"{batch.id}.answers"
-
-    def new_download(self) -> Path:
-        """Return a new path for a download in this folder, which must belong to this job."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        return self.path / f"{new_batch_id()}.part"
-
-    def remove_leftovers(self, in_use: Container[Path]) -> None:
-        """Remove the files that a killed job leaves: partial downloads, and requests without a record.
-
-        in_use: paths of batches and downloads, without a suffix, that this process is working on.
-        """
-        for path in self.path.glob(".*.tmp"):
-            path.unlink(missing_ok=True)
-        for path in [*self.path.glob("*.part"), *self.path.glob("*.requests")]:
-            name = self.path / path.name.partition(".")[0]
-            if name not in in_use and (path.suffix == ".part" or not name.with_suffix(".json").exists()):
-                path.unlink(missing_ok=True)
-
-    def record_path(self, batch: Batch) -> Path:
-        """Return the path of a batch's record."""
-        return self.path / f"{batch.id}.json"
+    def file(self, batch: Batch, suffix: str) -> Path:
+        """Return the path of a batch's file: `json` (the record), `requests`, `upload`, `answers` or `part`."""
+        return self.path / f"{batch.id}.{suffix}"
 
     def save(self, batch: Batch) -> None:
         """Write a batch's record. Once this method returns, a kill cannot lose it."""
-        write_text(self.record_path(batch), batch.model_dump_json() + "\n")
+        write_text(self.file(batch, "json"), batch.model_dump_json(exclude_defaults=True) + "\n")
 
     def remove(self, batch: Batch) -> None:
-        """Remove the record and the requests of a batch without answers."""
-        self.record_path(batch).unlink(missing_ok=True)
-        self.requests_path(batch).unlink(missing_ok=True)
+        """Remove all files of a batch."""
+        for suffix in ("json", "requests", "upload", "answers"):
+            self.file(batch, suffix).unlink(missing_ok=True)
 
-    def read(self, batch: Batch) -> Batch | None:
-        """Return the current record of a batch; None if it was removed. Raises UserError if it cannot be read."""
-        return self._read(self.record_path(batch))
-
-    def batches(self) -> list[Batch]:
-        """Return the batches, the oldest first. Raises UserError that lists the records that cannot be read."""
-        batches, faults = self.readable_batches()
-        if faults:
-            raise UserError.of(faults)
-        return batches
-
-    def readable_batches(self) -> tuple[list[Batch], list[UserError]]:
+    def batches(self) -> tuple[list[Batch], list[UserError]]:
         """Return the batches whose records can be read, the oldest first, and the errors of the other records."""
         batches, faults = list[Batch](), list[UserError]()
         for path in sorted(self.path.glob("*.json")):
             try:
-                batches += filter(None, [self._read(path)])
-            except UserError as fault:
-                faults.append(fault)
+                batches.append(Batch.model_validate_json(path.read_bytes()))
+            except ValidationError:
+                fix = "restore the file; without it, the requests of this batch would be sent again"
+                faults.append(UserError(str(path), "the record of a batch cannot be read", fix))
         return sorted(batches, key=lambda batch: (batch.at, batch.id)), faults
 
-    def _read(self, path: Path) -> Batch | None:
-        """Return the batch in a record; None if another job removed it. Raises UserError if it cannot be read.
+    def pending(self) -> list[Batch]:
+        """Return the batches in progress, the oldest first. Raises UserError that lists the unreadable records."""
+        batches, faults = self.batches()
+        if faults:
+            raise UserError.of(faults)
+        return [batch for batch in batches if batch.is_pending]
 
-        A missing file of answers is an error too.
-        """
-        try:
-            batch = Batch.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except ValidationError:
-            fix = "restore the file; without it, the requests of this batch would be sent again"
-            raise UserError(str(path), "the record of a batch cannot be read", fix) from None
-        if batch.state == BatchState.COLLECTED and not (answers := self.answers_path(batch)).is_file():
-            raise missing_answers(answers, path)
-        return batch
-
-    def drop_failed(self) -> int:
-        """Take the requests that collected batches left unanswered out of these batches, and return their number.
-
-        They may then be submitted again, although they were in as many batches as are allowed.
-        """
-        dropped = 0
-        for batch in self.batches():
-            if batch.state != BatchState.COLLECTED:
-                continue
-            index = BatchAnswers(batch, self.answers_path(batch)).index
-            kept = [key for key in batch.keys if key in index.answered or key in index.refused]
-            if len(kept) < len(batch.keys):
-                self.save(batch.model_copy(update={"keys": kept}))
-                dropped += len(batch.keys) - len(kept)
-        return dropped
-
-    def drop_answers(self, is_dropped: Callable[[str, bool], bool]) -> None:
-        """Remove lines from the collected batches, so that their requests are sent again.
-
-        is_dropped: function of a request's key, without its prefix, and of True for a line that is no answer.
-        """
-        for path in sorted(self.path.glob("*.answers")):
-            with open(path, "rb") as lines, atomic_file(path, "wb") as kept:
-                kept.writelines(
-                    line
-                    for line in lines
-                    if (parsed := parse_line(line)) and not is_dropped(parsed.key, not isinstance(parsed.outcome, dict))
-                )
+    def forget_unanswered(self, journal: str) -> None:
+        """Forget the requests of a journal that collected batches left unanswered, so that they may be sent again."""
+        for batch in self.batches()[0]:
+            if batch.state == BatchState.COLLECTED and journal in batch.askers:
+                left = {path: asker for path, asker in batch.askers.items() if path != journal}
+                self.save(batch.model_copy(update={"askers": left}))
 
 
-def missing_answers(answers: Path, record: Path) -> UserError:
-    """Return the error for a collected batch whose answers are missing."""
-    fix = f"restore the file, or delete {record} to send its requests again"
-    return UserError(str(answers), "the answers of a batch are missing", fix)
-
-
-def folders_with_batches(journals: Path) -> Iterator[BatchFolder]:
-    """Yield the folders with batches within the folder of all journals."""
-    yield from (BatchFolder(path, owned=False) for path in sorted(journals.glob(f"**/*{SUFFIX}")))
-
+# lines of answers -----------------------------------------------------------------------------------------------------
 
 Outcome = dict[str, Any] | Refusal | str
 
@@ -337,97 +335,49 @@ def passing_reason(refusal: Refusal) -> str | None:
 class AnswerIndex(NamedTuple):
     """Index of the lines of a batch's answers.
 
-    places: byte offset of each request's line; answered, refused: keys of the requests with an answer or a refusal;
-    repeated, foreign: numbers of further lines about the same request, and of lines about other requests.
+    places: byte offset of each request's line; answered: keys of the requests with an answer; repeated, foreign:
+    numbers of further lines about the same request, and of lines about other requests.
     """
 
     places: dict[str, int]
     answered: set[str]
-    refused: set[str]
     repeated: int
     foreign: int
 
 
-class BatchAnswers:
-    """Answers of a collected batch. Its file is read when the first of them is needed."""
+def index_answers(path: Path, keys: Collection[str]) -> AnswerIndex:
+    """Index a file of answers. Of several lines about a request, the first answer counts, or else the first line.
 
-    def __init__(self, batch: Batch, path: Path) -> None:
-        self.batch, self.path, self.keys = batch, path, frozenset(batch.keys)
+    keys: keys of the batch's requests.
+    """
+    places, answered = dict[str, int](), set[str]()
+    place = repeated = foreign = 0
+    with open(path, "rb") as handle:
+        for line in handle:
+            begins, place = place, place + len(line)
+            if (parsed := parse_line(line)) is None:
+                continue
+            if parsed.key not in keys:
+                foreign += 1
+                continue
+            is_first = parsed.key not in places
+            repeated += not is_first
+            is_answer = isinstance(parsed.outcome, dict) and parsed.key not in answered
+            if is_first or is_answer:
+                places[parsed.key] = begins
+            if is_answer:
+                answered.add(parsed.key)
+    return AnswerIndex(places, answered, repeated, foreign)
 
-    @cached_property
-    def index(self) -> AnswerIndex:
-        """Index of the file. Of several lines about a request, the first answer counts, or else the first line."""
-        places, answered, refused = dict[str, int](), set[str](), set[str]()
-        place = repeated = foreign = 0
-        with self._opened() as handle:
-            for line in handle:
-                begins, place = place, place + len(line)
-                parsed = parse_line(line)
-                if parsed is None:
-                    continue
-                key, outcome = parsed
-                if key not in self.keys:
-                    foreign += 1
-                    continue
-                is_first = key not in places
-                repeated += not is_first
-                if isinstance(outcome, dict) and key not in answered:
-                    answered.add(key)
-                    places[key] = begins
-                elif is_first:
-                    places[key] = begins
-                    if isinstance(outcome, Refusal):
-                        refused.add(key)
-        return AnswerIndex(places, answered, refused - answered, repeated, foreign)
 
-    def _opened(self) -> IO[bytes]:
-        """Open the file. Raises UserError if it was removed."""
-        try:
-            return open(self.path, "rb")
-        except FileNotFoundError:
-            raise missing_answers(self.path, self.path.with_suffix(".json")) from None
-
-    def outcome(self, key: str) -> Outcome:
-        """Return the outcome of a request of this batch."""
-        for _ in range(2):
-            if key not in self.index.places:
-                return "no line in the batch's files"
-            with self._opened() as handle:
-                handle.seek(self.index.places[key])
-                parsed = parse_line(handle.readline())
-            if parsed is not None and parsed.key == key:
-                return parsed.outcome
-            del self.__dict__["index"]  # `maieutic forget` has rewritten the file
-        return "a damaged line"
-
-    def settles(self, key: str, request: Mapping[str, Any]) -> bool:
-        """Return True if a request need not be sent again: it was answered, or its refusal concerns it alone."""
-        outcome = self.outcome(key)
-        if isinstance(outcome, Refusal):
-            return scope_of(outcome) == "one"
-        if not isinstance(outcome, dict):
-            return False
-        try:
-            parse_reply(request, outcome)
-        except MalformedAnswer:
-            return False
-        return True
-
-    @property
-    def present(self) -> int:
-        """Number of this batch's requests about which the file has a line."""
-        return len(self.index.places)
-
-    def summary(self) -> str:
-        """Return the numbers of answered, refused and unanswered requests, and of unexpected lines, as text."""
-        answered, refused = len(self.index.answered), len(self.index.refused)
-        counts = {
-            "refused": refused,
-            "unanswered": len(self.keys) - answered - refused,
-            "repeated lines": self.index.repeated,
-            "lines about other requests": self.index.foreign,
-        }
-        return ", ".join([f"{answered} answered", *(f"{number} {what}" for what, number in counts.items() if number)])
+def outcome_at(path: Path, place: int | None) -> Outcome:
+    """Return the outcome in the line of a file of answers at a byte offset; None for a request without a line."""
+    if place is None:
+        return "no line in the batch's files"
+    with open(path, "rb") as handle:
+        handle.seek(place)
+        parsed = parse_line(handle.readline())
+    return parsed.outcome if parsed is not None else "a damaged line"
 
 
 def store_answers(sources: Iterable[Path], out: Path) -> None:

@@ -376,34 +376,36 @@ class Purse:
                     with suppress(OSError), self.locked() as handle:
                         self._add(handle, ["leave", name])
 
-    def reserve_in_batch(self, request: Mapping[str, Any], key: str, checked: bool = True) -> Reservation:
-        """Reserve a request of a batch, for which one job of the run reserves, whichever asks first.
+    def reserve_together(self, requests: Iterable[tuple[str, Mapping[str, Any]]]) -> bool:
+        """Reserve the requests of a job that travel in batches, if the budget pays all of them. Returns True if so.
 
-        key: key of the request; checked: False to reserve what is sent already. Raises UserError if a limit is reached:
-        an answer may take a day, so no request waits for it.
+        requests: key and content of each. An answer may take a day, so no request waits for those in flight.
         """
         with self.locked() as handle:
-            most = self.most(request, batched=True)
-            reservation = Reservation(key, most, batched=True)
-            if (known := self._state.open.get(key)) is not None:
-                return reservation._replace(most=most._replace(amount=known.amount))
-            if checked and self.fault is not None:
-                raise self.fault
-            if checked and self._blocking_scopes(most.amount):
-                self._state.count_the_dead_as_spent()
-                for scope in sorted(self._blocking_scopes(most.amount)):
-                    problem = f"the rest of the budget is reserved for requests in flight; {ANSWERS_KEPT}"
-                    self.fault = UserError(scope, problem, "run again, or raise this limit")
-                    raise self.fault
-            self._add(handle, ["reserve", key, self.model, "", 0.0, *most.amount])
-            return reservation
+            events, total = list[list[Any]](), Amount()
+            for key, request in requests:
+                if key not in self._state.open:
+                    amount = self.most(request, batched=True).amount
+                    events.append(["reserve", key, self.model, "", 0.0, *amount])
+                    total = total.plus(amount)
+            self._state.count_the_dead_as_spent()
+            try:
+                if self._blocking_scopes(total):
+                    return False
+            except UserError:
+                self.fault = None  # a smaller job may fit
+                return False
+            self._add(handle, *events)
+            return True
 
     def settle_in_batch(self, request: Mapping[str, Any], key: str, usage: Usage | None) -> None:
         """Settle a request of a batch. usage: what its line reports; None if it was not answered, which is free."""
         if usage is None:
             self.release_in_batch([key])
-        else:
-            self.settle(self.reserve_in_batch(request, key, checked=False), usage)
+            return
+        with self.locked():
+            most, known = self.most(request, batched=True), self._state.open.get(key)
+        self.settle(Reservation(key, most._replace(amount=known.amount) if known else most, batched=True), usage)
 
     def release_in_batch(self, keys: Iterable[str]) -> None:
         """Cancel the reservations of requests that no batch contains."""

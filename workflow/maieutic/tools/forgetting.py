@@ -14,13 +14,12 @@ from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, remove
-from maieutic.core.journal import KEY_PREFIX, failed_path, lock_path, take_lock, unparsed_path
+from maieutic.core.journal import failed_path, lock_path, take_lock, unparsed_path
 from maieutic.core.ledger import valid_json_lines
 from maieutic.core.paths import Pattern
 from maieutic.core.states import filter_error, is_missing_answer, state_of
-from maieutic.launch.batches import NO_NAME
 from maieutic.launch.results_lock import locked_results
-from maieutic.launch.runs import saved_config, saved_configs
+from maieutic.launch.runs import NO_NAME, saved_config, saved_configs
 from maieutic.serving.batches import BatchFolder
 from maieutic.simulation import planned as simulation_paths
 from maieutic.simulation.planned import (
@@ -220,18 +219,13 @@ def drop_missing(journal: RequestJournal, reasons: Container[str]) -> int:
         keys = unparsed_keys(journal) if UNPARSED in reasons else set()
         lines = journal.path.read_bytes().splitlines(keepends=True)
         dropped = [key for line in lines if (key := missing_key(line, reasons, keys)) is not None]
-        gone = set(dropped)
-        BatchFolder.beside(journal.path).drop_answers(
-            lambda key, is_refusal: f"{KEY_PREFIX}{key}" in gone or (is_refusal and REFUSED in reasons)
-        )
-        # Requests without a line in a collected batch may then be submitted again.
-        failed = BatchFolder.beside(journal.path).drop_failed() if dropped or FAILED in reasons else 0
-        failures = failed_path(journal.path)
+        failed, failures = 0, failed_path(journal.path)
         forgets_failures = FAILED in reasons and failures.is_file()
         if forgets_failures:
-            failed += len({entry.get("key") for entry in valid_json_lines(failures)})
+            BatchFolder().forget_unanswered(str(journal.path))
+            failed = len({entry.get("key") for entry in valid_json_lines(failures)})
         if not dropped and not forgets_failures:
-            return failed
+            return 0
         # Remove the outputs before rewriting the journal, so that they are made anew after a kill in between.
         for output in journal.outputs:
             output.unlink(missing_ok=True)
@@ -241,7 +235,7 @@ def drop_missing(journal: RequestJournal, reasons: Container[str]) -> int:
             with atomic_file(journal.path, "wb") as file:
                 file.writelines(line for line in lines if missing_key(line, reasons, keys) is None)
             unparsed_path(journal.path).unlink(missing_ok=True)
-        return len(dropped) + (failed if FAILED in reasons else 0)
+        return len(dropped) + failed
     finally:
         handle.close()
 

@@ -33,7 +33,7 @@ from maieutic.core.yaml_files import read_yaml
 from maieutic.datasets.downloads import READ_SECONDS, download_file
 from maieutic.datasets.hub import fetch_parquet, hub_commit
 from maieutic.datasets.sources import read_source
-from maieutic.launch.snakemake_compat import REGISTRIES
+from maieutic.launch.config_files import REGISTRIES
 
 log = logging.getLogger(__name__)
 LOCK_HEADER = (

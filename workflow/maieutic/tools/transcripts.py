@@ -28,9 +28,9 @@ from maieutic.core.paths import RESOURCES
 from maieutic.core.plugins import benchmark_names
 from maieutic.core.terminal import say
 from maieutic.core.yaml_files import read_yaml
+from maieutic.launch.config_files import REGISTRIES
 from maieutic.launch.messages import Billed, registry_cost, requests_line
 from maieutic.launch.requests import NewRequests
-from maieutic.launch.snakemake_compat import REGISTRIES
 from maieutic.plan.plan import Plan
 from maieutic.tools.counting import count_requests
 from maieutic.tools.forgetting import reserved_names
