@@ -199,6 +199,14 @@ def test_requests_and_bytes_limit_a_batch(server: Served) -> None:
     assert re.search(r"^models\.m\.batch_mb: a request of 0\.0 MB is larger than a batch .* Fix: raise", server.fault)
 
 
+def test_a_single_request_needs_no_batch(server: Served) -> None:
+    assert server.call(1) is None
+    assert pending_lines(server.work) == ["PENDING: the answers are on file; run the same command again"]
+    assert (
+        server.work.is_answered_later and len(server.call(1) or ()) == 1 and (server.live, server.submissions) == (1, 0)
+    )
+
+
 def test_a_wrong_entry_costs_one_request(server: Served) -> None:
     """After the entry is corrected, one request is sent by itself again."""
     server.answer = lambda body: (401, {"error": {"message": "wrong key"}})
@@ -272,8 +280,8 @@ def test_what_an_ended_batch_answered_is_kept_and_the_rest_is_sent_again(
 
     server.edit = edit
     assert server.calls(10) is None
-    said = capfd.readouterr().err
-    assert ("was cancelled: this run submits its 6 unanswered requests anew" in said) == status.startswith("cancel")
+    printed = capfd.readouterr().err
+    assert ("was cancelled: this run submits its 6 unanswered requests anew" in printed) == status.startswith("cancel")
     assert sorted(server.submitted.values()) == [1] * 3 + [2] * 6 and len(answers_of("a")) == 4
     assert len(server.call(10) or ()) == 10
     assert server.submissions == 2 and set(server.answered.values()) == {1}, "nothing is answered, and paid, twice"
@@ -561,7 +569,7 @@ def test_a_budget_pays_whole_jobs_and_names_the_others(server: Served) -> None:
     assert pending_lines(sent)[-1].startswith(
         "not sent: m (b), m (a): run.budget does not pay these jobs as a whole. Fix:"
     )
-    assert sent.sent == 24 and spending(purse).tokens <= 2.5 * 12 * each
+    assert len(BatchFolder().pending()[0].keys) == 24 and spending(purse).tokens <= 2.5 * 12 * each
     [batch] = BatchFolder().pending()
     open_purse(purse, [(batch.entry, batch.keys, batch.reserved_tokens, batch.reserved_usd)])  # the start of a call
     assert spending(purse).tokens == batch.reserved_tokens > 24 * 12, "carried over while pending"
@@ -674,9 +682,9 @@ def test_a_batch_that_the_endpoint_forgot_is_an_error_with_its_record(server: Se
     server.call(3)
     server.batches.clear()
     server.call(3)
-    found = re.search(r"models\.m: .*/batches/batch_1: the server answers 404 .* Fix: delete (\S+)", server.fault)
-    assert found and server.submissions == 1
-    Path(found[1]).unlink()
+    match = re.search(r"models\.m: .*/batches/batch_1: the server answers 404 .* Fix: delete (\S+)", server.fault)
+    assert match and server.submissions == 1
+    Path(match[1]).unlink()
     assert len(server.calls(3) or ()) == 3 and server.submissions == 2
 
 
@@ -701,11 +709,11 @@ def test_answers_that_cannot_be_fetched_are_not_asked_for_again(name: str, serve
     LOST[name](server, batch)
     batch["request_counts"]["completed"] = 3
     assert server.call(4) is None and server.submissions == 1
-    found = re.search(
+    match = re.search(
         r"batch batch_1 has answers, but \S+ has no file with them\. Fix: delete (\S+\.json) to send", server.fault
     )
-    assert found
-    Path(found[1]).unlink()
+    assert match
+    Path(match[1]).unlink()
     assert len(server.calls(4) or ()) == 4 and server.submissions == 2, "the fix works"
 
 
@@ -967,7 +975,7 @@ def test_a_batch_that_has_ended_cannot_be_cancelled_but_is_no_error(
 
 
 def test_batches_of_an_earlier_version_are_not_lost(server: Served) -> None:
-    """It kept them beside the journals."""
+    """That version kept them beside the journals."""
     record = JOURNALS / "a/journal.batches/1.json"
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps({"state": "submitted", "keys": ["0" * 64]}))

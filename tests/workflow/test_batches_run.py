@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
+import yaml
 from batch_server import BatchServer
 from httpserver import serving
 from maieutic.datasets.mrbench import LABELS
-from running import NO_PAGE, overlay, run
+from running import NO_PAGE, overlay, run, start
 
 LIMIT = 4
 PRICE = {"input": 1000, "output": 2000, "batch": 0.5}
@@ -110,3 +115,35 @@ def test_runs_with_batches_end_pending_and_give_the_tables_of_a_live_run(checkou
         assert new > 0 and set(server.submitted.values()) == {1}
         done = run(folder, configured(folder, address, batch=True, limit=LIMIT + 2), *NO_PAGE)
         assert done.returncode == 0 and server.live == alone + 2 + new and len(server.submitted) == alone - 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_nothing_is_sent_after_an_interruption(number: int, checkouts: Callable[[], Path]) -> None:
+    """One tutor has put its requests into its outbox while another one still answers."""
+    released = threading.Event()
+
+    def slowly(body: dict[str, Any]) -> tuple[int, Any]:
+        if body["model"] == "near":
+            released.wait(60)
+        return answer(body)
+
+    server, folder = BatchServer(answer=slowly), checkouts()
+    with serving(server.handler()) as address:
+        config = configured(folder, address, batch=True)
+        models = yaml.safe_load(config.read_text(encoding="utf-8"))["models"]
+        models["near"]["batch"] = False
+        config = overlay(
+            folder, {"models": models, "run": {"tutors": ["far", "near"], "tasks": ["mrbench"], "limit": 2}}
+        )
+        process = start(folder, config)
+        outbox = folder / "results/journal/replies/mrbench/far.outbox"
+        until = time.monotonic() + 60
+        while not (outbox.exists() and server.live):
+            assert time.monotonic() < until and process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        time.sleep(0.5)
+        released.set()
+        assert process.wait(60) not in (0, 75)
+    log = (folder / "snakemake.log").read_text(encoding="utf-8")
+    assert server.submissions == server.uploads == 0 and "requests for batches were not sent" in log, log[-3000:]

@@ -69,13 +69,13 @@ class AnswersOnFile(ModelRequests):
 
 def entries_on_file(journals: Iterable[Path]) -> int:
     """Return the number of lines in journals, and of their requests in batches in progress."""
-    asked = [(path, asker) for batch in BatchFolder().pending() for path, asker in batch.askers.items()]
+    askers = [(path, asker) for batch in BatchFolder().pending() for path, asker in batch.askers.items()]
     number = 0
     for path in journals:
         if path.is_file():
             with open(path, "rb") as handle:
                 number += sum(1 for _ in handle)
-        number += sum(len(asker.keys) for journal, asker in asked if Path(journal) == path)
+        number += sum(len(asker.keys) for journal, asker in askers if Path(journal) == path)
     return number
 
 

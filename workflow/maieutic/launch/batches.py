@@ -91,7 +91,7 @@ class BatchWork:
     """Work of one call on the batches of a results folder.
 
     faults: by registry entry, the error after which nothing more is sent to it; held: outboxes that the budget does not
-    pay; sent: number of requests sent in batches.
+    pay; answered: number of requests that were sent by themselves.
     """
 
     def __init__(self, journals: Path = Path(paths.JOURNALS)) -> None:
@@ -100,12 +100,12 @@ class BatchWork:
         self.clients: dict[str, Client] = {}
         self.faults: dict[str, UserError] = {}
         self.held: list[OutboxHeader] = []
-        self.sent = 0
+        self.answered = 0
 
     @property
-    def has_pending(self) -> bool:
-        """True if any batch is in progress."""
-        return any(batch.is_pending for batch in self.folder.batches()[0])
+    def is_answered_later(self) -> bool:
+        """True if another call will have answers: a batch is in progress, or a request was answered by itself."""
+        return not self.faults and (bool(self.answered) or bool(self.folder.pending()))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -314,9 +314,9 @@ class BatchWork:
         order: journals in the order of the plan, in which a budget is spent.
         """
         places = {journal: number for number, journal in enumerate(order)}
-        found = sorted(outboxes(self.journals).items(), key=lambda box: places.get(box[1].journal, len(places)))
+        headers = sorted(outboxes(self.journals).items(), key=lambda box: places.get(box[1].journal, len(places)))
         groups: dict[str, Outboxes] = defaultdict(list)
-        for path, header in found:
+        for path, header in headers:
             groups[f"{header.entry} {header.model.model_dump_json()} {header.limits}"].append((path, header))
         for boxes in groups.values():
             entry = boxes[0][1].entry
@@ -332,15 +332,15 @@ class BatchWork:
 
     async def _send(self, boxes: Outboxes) -> None:
         """Send the requests of one entry. Raises UserError if the endpoint refuses them."""
-        asked = self._claimed(boxes)
+        by_key = self._claimed(boxes)
         header = boxes[0][1]
-        if asked and header.limits is not None:
-            await self._check(boxes, asked)
-            asked = self._paid(boxes, asked)
+        if by_key and header.limits is not None:
+            await self._check(boxes, by_key)
+            by_key = self._paid(boxes, by_key)
             written = [
                 batch
-                for endpoint in sorted({queued.request["endpoint"] for queued in unique_requests(boxes, asked)})
-                for batch in self._write(header, asked, endpoint, unique_requests(boxes, asked))
+                for endpoint in sorted({queued.request["endpoint"] for queued in unique_requests(boxes, by_key)})
+                for batch in self._write(header, by_key, endpoint, unique_requests(boxes, by_key))
             ]
             for path, _ in boxes:
                 path.unlink(missing_ok=True)
@@ -354,7 +354,7 @@ class BatchWork:
         """
         pending = self.folder.pending()
         holders = {key: batch.id for batch in pending for key in batch.keys}
-        asked: dict[str, list[OutboxHeader]] = defaultdict(list)
+        by_key: dict[str, list[OutboxHeader]] = defaultdict(list)
         claims: dict[str, dict[str, Asker]] = defaultdict(dict)
         for path, header in boxes:
             on_file = load_journal_answers(Path(header.journal), FinishedRequest)
@@ -362,7 +362,7 @@ class BatchWork:
                 if KEY_PREFIX + queued.key in on_file:
                     continue
                 if (holder := holders.get(queued.key)) is None:
-                    asked[queued.key].append(header)
+                    by_key[queued.key].append(header)
                     continue
                 asker = claims[holder].setdefault(header.journal, Asker(name=header.asker, keys=[]))
                 asker.keys.append(queued.key)
@@ -375,25 +375,26 @@ class BatchWork:
                     batch = batch.model_copy(update={"askers": joined})
             if claims[batch.id]:
                 self.folder.save(batch)
-        return dict(asked)
+        return dict(by_key)
 
-    async def _check(self, boxes: Outboxes, asked: dict[str, list[OutboxHeader]]) -> None:
+    async def _check(self, boxes: Outboxes, by_key: dict[str, list[OutboxHeader]]) -> None:
         """Send the first request of an entry by itself, so that a wrong entry costs a minute, and not a day.
 
-        Raises UserError if the endpoint would refuse every request. asked: loses the request that is answered.
+        Raises UserError if the endpoint would refuse every request. by_key: loses the request that is answered.
         """
         header = boxes[0][1]
         digest = canonical_digest(header.model.model_dump(mode="json"))
         if self._checked().get(header.entry) == digest:
             return
-        queued = next(unique_requests(boxes, asked))
+        queued = next(unique_requests(boxes, by_key))
         client = self.client(header)
         answer = await client.ask(queued.request, lambda request: with_pictures(request, header.pictures))
-        for asker in asked.pop(queued.key):
+        for asker in by_key.pop(queued.key):
             with Journal(Path(asker.journal), FinishedRequest) as journal:
                 journal.append(FinishedRequest(key=KEY_PREFIX + queued.key, **vars(answer)))
         spend(header.journal, header.asker, header.entry, RequestCounts().plus(usage_of_answer(answer)), client)
         self._mark_checked(header.entry, digest)
+        self.answered += 1
 
     def _checked(self) -> dict[str, str]:
         """Return the entries that have answered a single request, with their digests."""
@@ -407,22 +408,22 @@ class BatchWork:
             checked.pop(entry, None)
         write_json(self.folder.path / CHECKED, checked)
 
-    def _paid(self, boxes: Outboxes, asked: dict[str, list[OutboxHeader]]) -> dict[str, list[OutboxHeader]]:
+    def _paid(self, boxes: Outboxes, by_key: dict[str, list[OutboxHeader]]) -> dict[str, list[OutboxHeader]]:
         """Return the requests of the jobs that the budget pays as a whole, which reserve them. Names the others."""
         purse = self.client(boxes[0][1]).purse
         if purse is None:
-            return asked
+            return by_key
         unpaid = set[str]()
         for path, header in boxes:
-            requests = [queued for queued in read_requests(path, 1) if queued.key in asked]
+            requests = [queued for queued in read_requests(path, 1) if queued.key in by_key]
             if requests and not purse.reserve_together(requests):
                 unpaid.add(header.journal)
                 self.held.append(header)
-        paid = {key: [box for box in askers if box.journal not in unpaid] for key, askers in asked.items()}
+        paid = {key: [box for box in askers if box.journal not in unpaid] for key, askers in by_key.items()}
         return {key: askers for key, askers in paid.items() if askers}
 
     def _write(
-        self, header: OutboxHeader, asked: Mapping[str, list[OutboxHeader]], endpoint: str,
+        self, header: OutboxHeader, by_key: Mapping[str, list[OutboxHeader]], endpoint: str,
         requests: Iterable[QueuedRequest],
     ) -> Iterator[Batch]:  # fmt: skip
         """Write the requests to one endpoint into batches within its limits, and yield each once it is on disk."""
@@ -443,21 +444,21 @@ class BatchWork:
                 )
                 continue
             if chosen and (len(chosen) == limits.requests or size + length > most):
-                yield self._saved(header, asked, url, chosen, size)
+                yield self._saved(header, by_key, url, chosen, size)
                 chosen, size = [], 0
             chosen.append(queued)
             size += length
         if chosen:
-            yield self._saved(header, asked, url, chosen, size)
+            yield self._saved(header, by_key, url, chosen, size)
 
     def _saved(
-        self, header: OutboxHeader, asked: Mapping[str, list[OutboxHeader]], url: str, chosen: list[QueuedRequest],
+        self, header: OutboxHeader, by_key: Mapping[str, list[OutboxHeader]], url: str, chosen: list[QueuedRequest],
         size: int,
     ) -> Batch:  # fmt: skip
         """Write a batch and its requests to disk, and return it."""
         askers: dict[str, Asker] = {}
         for queued in chosen:
-            for box in asked[queued.key]:
+            for box in by_key[queued.key]:
                 askers.setdefault(box.journal, Asker(name=box.asker, keys=[])).keys.append(queued.key)
         purse = self.client(header).purse
         reserved = purse.reserved_in_batch(queued.key for queued in chosen) if purse is not None else None
@@ -503,7 +504,6 @@ class BatchWork:
                 raise
             if status is not None:
                 self._submitted(batch, status)
-                self.sent += len(batch.keys)
                 return
         raise Unanswered(f"no answer to the submission of a batch at {batch.host}")
 
@@ -599,12 +599,12 @@ def spend(
             append_spending(Path(journal), line)
 
 
-def unique_requests(boxes: Outboxes, asked: Container[str]) -> Iterator[QueuedRequest]:
-    """Yield each of the asked requests in the outboxes once."""
+def unique_requests(boxes: Outboxes, keys: Container[str]) -> Iterator[QueuedRequest]:
+    """Yield each request in the outboxes that is among the keys once."""
     seen = set[str]()
     for path, _ in boxes:
         for queued in read_requests(path, 1):
-            if queued.key in asked and queued.key not in seen:
+            if queued.key in keys and queued.key not in seen:
                 seen.add(queued.key)
                 yield queued
 
@@ -720,6 +720,8 @@ def pending_lines(work: BatchWork) -> list[str]:
         usd = [batch.usd for batch in batches if batch.usd is not None]
         cost = f", about {sum(usd):.2f} USD" if usd else ""
         lines.append(f"PENDING: {number:,} requests at {host}{cost}; run the same command again later")
+    if work.answered and not lines:
+        lines = ["PENDING: the answers are on file; run the same command again"]
     if work.held:
         jobs = ", ".join(f"{header.asker} ({Path(header.journal).parent.name})" for header in work.held)
         fix = "run again, or raise this limit: each run starts with its full budget"
@@ -768,7 +770,7 @@ async def collect_and_send(work: BatchWork, wait: bool) -> None:
 
 
 def changed_since_outboxes(work: BatchWork) -> Path | None:
-    """Return a file of the configuration that is newer than an outbox; None if all that is queued is still asked."""
+    """Return a file of the configuration that is newer than what is queued, or None."""
     written = [path.stat().st_mtime for path in work.journals.glob(f"**/*{OUTBOX}")]
     written += [
         work.folder.file(batch, "json").stat().st_mtime
@@ -813,13 +815,13 @@ def pending_batches() -> tuple[list[PendingBatch], list[UserError]]:
 
     The endpoint of each batch is called for its status.
     """
-    found, faults = BatchFolder().batches()
-    return asyncio.run(call_endpoints([batch for batch in found if batch.is_pending], cancels=False)), faults
+    known, faults = BatchFolder().batches()
+    return asyncio.run(call_endpoints([batch for batch in known if batch.is_pending], cancels=False)), faults
 
 
-async def call_endpoints(found: Iterable[Batch], cancels: bool) -> list[PendingBatch]:
+async def call_endpoints(pending: Iterable[Batch], cancels: bool) -> list[PendingBatch]:
     """Retrieve batches from their endpoints, or cancel them there, and return them with their status."""
-    return list(await asyncio.gather(*(call_endpoint(batch, cancels) for batch in found)))
+    return list(await asyncio.gather(*(call_endpoint(batch, cancels) for batch in pending)))
 
 
 async def call_endpoint(batch: Batch, cancels: bool) -> PendingBatch:
@@ -857,9 +859,9 @@ def cancel(run: str | None = None) -> None:
 
     Raises UserError at the end for batches that were not cancelled, and for records that cannot be read.
     """
-    found, faults = BatchFolder().batches()
-    found = [batch for batch in found if batch.is_pending]
-    names = sorted({batch.run or NO_NAME for batch in found})
+    known, faults = BatchFolder().batches()
+    known = [batch for batch in known if batch.is_pending]
+    names = sorted({batch.run or NO_NAME for batch in known})
     if not names and faults:
         raise UserError.of(faults)
     if not names:
@@ -870,7 +872,7 @@ def cancel(run: str | None = None) -> None:
     if run is not None and run not in names:
         raise unknown_name("maieutic cancel", run, names, "the runs with pending batches")
     kept = []
-    for pending in asyncio.run(call_endpoints([b for b in found if run in (None, b.run or NO_NAME)], cancels=True)):
+    for pending in asyncio.run(call_endpoints([b for b in known if run in (None, b.run or NO_NAME)], cancels=True)):
         say(pending.line)
         if pending.fault:
             kept.append(pending.batch.provider_id or pending.batch.id)

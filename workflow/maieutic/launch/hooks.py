@@ -368,9 +368,8 @@ def add_time_left(workflow: Workflow) -> None:
 def filter_record(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) -> bool:
     """Return True if a log record of Snakemake contains anything that the job itself has not printed.
 
-    A failed job has printed its own error, and the run's last lines repeat the error with the path of the job's log.
-
-    A job that waits for a batch has not failed.
+    A failed job has printed its own error, and the run's last lines repeat the error with the path of the job's log. A
+    job that waits for a batch has not failed.
 
     jobs: the logger's data on each job. The log files of a failed job are removed from these data.
     """
@@ -441,7 +440,7 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
         order = [str(journal) for job in planned_jobs(workflow) if (journal := job.params.get("journal"))]
         work = send_batches(BATCH_FAULTS, order)
         last = pending_lines(work)
-        ends_pending = len(pending) == len(failed) and not work.faults and work.has_pending
+        ends_pending = len(pending) == len(failed) and work.is_answered_later
     others = [job for job in failed if job not in pending]
     for line in messages.last_lines(plan, others, STARTED_AT, STARTED_AT_SECONDS, page, EXECUTOR_MESSAGES):
         say(line, error=True)

@@ -121,11 +121,11 @@ def read_requests(path: Path, skipped: int = 0) -> Iterator[QueuedRequest]:
 
 def outboxes(journals: Path) -> dict[Path, OutboxHeader]:
     """Return the headers of all outboxes by path. journals: folder of all journals."""
-    found = {}
+    headers = {}
     for path in sorted(journals.glob(f"**/*{OUTBOX}")):
         with open(path, encoding="utf-8") as lines:
-            found[path] = OutboxHeader.model_validate_json(lines.readline())
-    return found
+            headers[path] = OutboxHeader.model_validate_json(lines.readline())
+    return headers
 
 
 # records --------------------------------------------------------------------------------------------------------------
