@@ -36,7 +36,8 @@ def test_a_reader_takes_linear_time(name: str) -> None:
     slow = []
     for shape in selected_shapes():
         short, long = (text_of(shape, size) for size in SIZES)
-        if seconds(READERS[name], long, 1) > NOTICED and all(
+        first = seconds(READERS[name], long, 1)
+        if first > max(NOTICED, MOST_RATIO * seconds(READERS[name], short, 1)) and all(
             seconds(READERS[name], long) > MOST_RATIO * seconds(READERS[name], short) for _ in range(3)
         ):
             slow.append((shape[0][:20], shape[1]))

@@ -6,6 +6,7 @@ import html
 import math
 import re
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 from maieutic.core.options import is_option_letter
@@ -118,6 +119,7 @@ ASIDE = re.compile(
     ),
     re.IGNORECASE,
 )
+MOST_ASIDES = 16  # number of asides of a sentence, from its begin, that may end its main clause
 # Two clauses with a number each ("Jeff gets 80 and Brad gets 20"): the sentence alone does not decide between them.
 TWO_CLAUSES = re.compile(
     r"\d[^.;]*?,?\s+and\s+(?:[A-Z]\w+|he|she|they)(?:'s)?\s+(?:\w+\s+){0,3}?(?:is|are|was|has|have|gets?|got|pays?)\b[^.;=]*\d"
@@ -738,7 +740,7 @@ def calculation_numbers(text: str) -> list[Numeral]:
 
 def main_clause(sentence: str) -> str:
     """Return a sentence without its asides, if a number that can be the answer stands before them."""
-    for aside in ASIDE.finditer(sentence):
+    for aside in islice(ASIDE.finditer(sentence), MOST_ASIDES):  # each is read with the whole sentence
         head, tail = sentence[: aside.start()], sentence[aside.end() :]
         if contains_answer_number(head) and not EQUALS.search(tail) and (aside["words"] or is_sum(head, tail)):
             return head
