@@ -46,6 +46,7 @@ from maieutic.serving.batches import (
     BatchState,
     RedactingWriter,
     TooLarge,
+    has_batches,
     outboxes,
     parse_line,
 )
@@ -497,7 +498,7 @@ def test_kills_ask_nothing_twice_and_change_no_answer(server: Served) -> None:
 def test_an_interrupted_job_leaves_no_outbox_and_a_stale_one_is_not_sent(server: Served) -> None:
     """A prompt is edited between two calls: only the new requests are sent."""
     assert server.job(4) is None
-    assert list(outboxes(JOURNALS)) == [JOURNALS / "a/journal.outbox"]
+    assert list(outboxes(JOURNALS)) == [JOURNALS / "a/journal.outbox"] and has_batches(JOURNALS)
     edited = [(loaded, item.model_copy(update={"vars": {"question": f"{item.id}?"}})) for loaded, item in work(4)]
     assert len(server.calls(edited) or ()) == 4 and len(server.submitted) == 3
     assert not any("+1?" in json.dumps(body) for body in server.bodies.values()), "nothing of the first outbox"

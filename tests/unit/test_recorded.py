@@ -93,6 +93,14 @@ def test_a_conversation_needs_a_text_for_each_turn(tmp_path: Path, items: list[P
     assert not replies["fqa-1"].absent
 
 
+def test_more_texts_than_turns_are_refused(tmp_path: Path, items: list[Path]) -> None:
+    """Two messages of the assistant, or a list of retries: neither text is chosen silently."""
+    lines = [{"id": "problem_solving-0", "reply": "0"}, {"id": "problem_solving-1", "reply": ["1", "2"]}]
+    problem = r"1 replies have more texts than turns, such as 2 for 1 of item problem_solving-1\. Fix: write one text"
+    with pytest.raises(UserError, match=problem):
+        read(tmp_path, items, lines)
+
+
 MRBENCH = Path("resources/demo/mrbench/MRBench_V1.json")
 
 

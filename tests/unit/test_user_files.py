@@ -813,3 +813,22 @@ def test_places_of_options_and_percentages_are_doubts(tmp_path: Path) -> None:
         table(workbook)
     table(workbook, options=NumberOptions(percent="stored"), out=tmp_path / "out.jsonl")
     assert json.loads((tmp_path / "out.jsonl").read_text())["answer"] == "0.25"
+
+
+def test_what_stands_in_several_conversations_is_noted(tmp_path: Path) -> None:
+    """A notice in place of a message, and a call that was repeated, look like messages of their own."""
+    rows = []
+    for number in range(4):
+        reply = "This message was deleted" if number else "Add the tens first."
+        rows += [
+            {"conversation": number, "role": "user", "text": f"What is {min(number, 2)}+8?"},
+            {"conversation": number, "role": "assistant", "text": reply},
+        ]
+    rows += [
+        {"conversation": 9, "role": "user", "text": "What is 0+8?"},
+        {"conversation": 9, "role": "assistant", "text": "Try again."},
+    ]
+    path = written(tmp_path / "chats.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    notes = read_transcripts(path, Reading()).notes
+    assert "the same text in 3 conversations: 'This message was deleted'" in notes
+    assert "conversations that differ from another one in their last message alone: 4" in notes

@@ -42,6 +42,7 @@ from maieutic.serving.answers import Answer, MalformedAnswer, usage_of
 from maieutic.serving.backends import hosted_client
 from maieutic.serving.batch_endpoint import SEND_SINGLY, BatchEndpoint, BatchStatus, UnclearSubmission
 from maieutic.serving.batches import (
+    FORMER,
     MEGABYTE,
     OUTBOX,
     Asker,
@@ -265,7 +266,7 @@ class BatchWork:
         else:
             self.folder.remove(batch)
         if fault is not None:
-            self._mark_checked(batch.entry, None)
+            self._mark_checked(batch.entry)
             raise fault
 
     async def _answers(self, batch: Batch) -> AsyncIterator[BatchOutcome]:
@@ -369,10 +370,8 @@ class BatchWork:
         for batch in pending:
             for journal, asker in claims[batch.id].items():
                 known = batch.askers.get(journal, asker)
-                keys = list(dict.fromkeys([*known.keys, *asker.keys]))
-                if keys != known.keys or journal not in batch.askers:
-                    joined = {**batch.askers, journal: known.model_copy(update={"keys": keys})}
-                    batch = batch.model_copy(update={"askers": joined})
+                joined = asker.model_copy(update={"keys": list(dict.fromkeys([*known.keys, *asker.keys]))})
+                batch = batch.model_copy(update={"askers": {**batch.askers, journal: joined}})
             if claims[batch.id]:
                 self.folder.save(batch)
         return dict(by_key)
@@ -401,12 +400,9 @@ class BatchWork:
         path = self.folder.path / CHECKED
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
-    def _mark_checked(self, entry: str, digest: str | None) -> None:
-        """Note that an entry has answered a single request; None if it has to be checked again."""
-        checked = {**self._checked(), entry: digest} if digest else self._checked()
-        if digest is None:
-            checked.pop(entry, None)
-        write_json(self.folder.path / CHECKED, checked)
+    def _mark_checked(self, entry: str, digest: str = "") -> None:
+        """Note that an entry has answered a single request; "" if it has to be checked again."""
+        write_json(self.folder.path / CHECKED, {**self._checked(), entry: digest})
 
     def _paid(self, boxes: Outboxes, by_key: dict[str, list[OutboxHeader]]) -> dict[str, list[OutboxHeader]]:
         """Return the requests of the jobs that the budget pays as a whole, which reserve them. Names the others."""
@@ -660,7 +656,7 @@ def expected_lines(batch: Batch, status: BatchStatus) -> int:
 
 def check_former_batches(journals: Path) -> None:
     """Raise UserError if a version that kept batches beside their journals has left some whose answers are missing."""
-    for record in sorted(journals.glob("**/*.batches/*.json")):
+    for record in sorted(journals.glob(f"**/*{FORMER}/*.json")):
         answers = load_journal_answers(record.parent.with_suffix(".jsonl"), FinishedRequest)
         known = json.loads(record.read_text(encoding="utf-8"))
         if any(KEY_PREFIX + key not in answers for key in known["keys"]) and known["state"] != "written":

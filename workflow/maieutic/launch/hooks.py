@@ -48,7 +48,7 @@ from maieutic.launch.snakemake_compat import (
 )
 from maieutic.launch.stage import save_config_job
 from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan
-from maieutic.serving.batches import BATCH_VARIABLE, BatchFolder, BatchLimits, BatchSettings
+from maieutic.serving.batches import BATCH_VARIABLE, BatchFolder, BatchLimits, BatchSettings, has_batches
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 
@@ -300,7 +300,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     if RULES & PAGE_RULES and warning:
         say(warning, error=True)
     save_config(job=job, out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
-    if BatchFolder().path.is_dir() or any(Path(paths.JOURNALS).glob("**/*.batches")):  # the latter of earlier versions
+    if has_batches(Path(paths.JOURNALS)):
         from maieutic.launch.batches import collect_batches  # imports the client, which few runs need here
 
         BATCH_FAULTS.update(collect_batches().faults)

@@ -105,13 +105,19 @@ def read_replies(
         undrawn.add(cards[benchmark, task], read_source(source, kind))
     # A file released by the benchmark's authors may contain replies to items that are not in this run.
     texts = texts_by_item(lines, of_run, prompts_by_text(cards, of_run), undrawn, job.form is not None)
-    replies = [
-        recorded_reply(
-            job.tutor, item, texts.get((job.benchmark, task, item.base)), turn_count(cards[job.benchmark, task], item)
-        )
+    parts = [
+        (item, texts.get((job.benchmark, task, item.base)), turn_count(cards[job.benchmark, task], item))
         for task in job.tasks
         for item in with_copies[job.benchmark, task]
     ]
+    if too_long := [part for part in parts if len(part[1] or ()) > part[2]]:
+        item, spoken, turns = too_long[0]
+        problem = (
+            f"{len(too_long):,} replies have more texts than turns, such as {len(spoken or ())} for {turns} of item"
+        )
+        fix = "write one text for each turn of the tutor"
+        raise UserError(", ".join(map(str, file)), f"{problem} {item.id}", fix)
+    replies = [recorded_reply(job.tutor, *part) for part in parts]
     answered = sum(reply.error is None for reply in replies)
     log.info("%s: %d of %d items have a reply", job.tutor, answered, len(replies))
     if replies and not answered:
@@ -338,7 +344,7 @@ def recorded_reply(tutor: str, item: Item, texts: Sequence[str] | None, turns: i
     """Return an item's reply. The reply has an error if there is no text, or if there are fewer texts than turns."""
     error = ended = None
     key = canonical_digest({"recorded": list(texts or ())})
-    texts = list(texts or ())[:turns]
+    texts = list(texts or ())
     if not texts:
         error = NO_REPLY
     elif item.script and (empty := next((at for at, text in enumerate(texts, 1) if not text.strip()), None)):

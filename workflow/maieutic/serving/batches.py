@@ -31,6 +31,7 @@ from maieutic.serving.refusals import Refusal, error_in, refusal_in, scope_of
 # Environment variable through which Snakemake passes the settings of batches to its jobs. They are not job parameters,
 # because a changed parameter would make Snakemake recompute results.
 BATCH_VARIABLE = "MAIEUTIC_BATCHES"
+FORMER = ".batches"  # suffix of the folders in which an earlier version kept batches beside their journals
 OUTBOX = ".outbox"  # suffix of a job's outbox, which is beside the job's journal
 MEGABYTE = 1_000_000
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -126,6 +127,12 @@ def outboxes(journals: Path) -> dict[Path, OutboxHeader]:
         with open(path, encoding="utf-8") as lines:
             headers[path] = OutboxHeader.model_validate_json(lines.readline())
     return headers
+
+
+def has_batches(journals: Path) -> bool:
+    """Return True if a folder of journals has outboxes or batches, also of an earlier version."""
+    names = {Path(paths.BATCHES).name}
+    return any(path.suffix in {OUTBOX, FORMER} or path.name in names for path in journals.rglob("*"))
 
 
 # records --------------------------------------------------------------------------------------------------------------

@@ -66,6 +66,8 @@ STATE = re.compile(  # in the name or a value of a column: messages that may not
     r"|superseded|failed|undelivered|rejected|spam|status|state|edit_of|edits|replaces|attempt|retry)(?![a-z])",
     re.IGNORECASE,
 )
+# A text that stands in several conversations is shown: number of its words, of the conversations, and of texts shown
+LEAST_WORDS, LEAST_REPEATED, MOST_REPEATED = 3, 3, 3
 MOST_STATES = 6  # number of values up to which a column may tell states
 REPLY_NAME = re.compile(r"^(?:response|reply|output|completion|answer)", re.IGNORECASE)
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]")  # UTF-8 that was read as Latin-1
@@ -125,6 +127,7 @@ def read_transcripts(path: Path, reading: Reading) -> Transcripts:
     taken |= {*reading.tags, *reading.names, *reading.only}
     notes = [f"file: {table.form}, {len(table.rows):,} rows", *table.notes, *known.notes]
     notes += [f"{what}: {number:,}" for what, number in known.counts.items() if number]
+    notes += repetition_notes(merged)
     others = [column for column in table.columns if column not in taken]
     unused = unused_columns(others, [row for _, row in table.rows])
     return Transcripts(merged, named, unused, notes, len(table.rows), assumed)
@@ -138,6 +141,28 @@ def repaired(text: str) -> str:
         )
     except UnicodeError:
         return text
+
+
+def repetition_notes(conversations: Sequence[Conversation]) -> list[str]:
+    """Return notes on what stands in several conversations: notices in place of a message, and repeated calls."""
+    holders = Counter(
+        text
+        for conversation in conversations
+        for text in {message.text for message in conversation.messages if len(message.text.split()) >= LEAST_WORDS}
+    )
+    notes = [
+        f"the same text in {number:,} conversations: {text[:60]!r}"
+        for text, number in holders.most_common(MOST_REPEATED)
+        if number >= LEAST_REPEATED
+    ]
+    begins = Counter(
+        tuple((message.role, message.text) for message in conversation.messages[:-1])
+        for conversation in conversations
+        if len(conversation.messages) > 1
+    )
+    if alike := sum(number for number in begins.values() if number > 1):
+        notes.append(f"conversations that differ from another one in their last message alone: {alike:,}")
+    return notes
 
 
 def doubt_of_ends(conversations: Sequence[Conversation], known: Understanding) -> None:
