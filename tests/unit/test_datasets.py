@@ -131,10 +131,7 @@ def test_an_unpinned_dataset_refuses_to_run() -> None:
     with pytest.raises(UserError, match=r"datasets.gsm8k.published: sha256 or records is null.*Fix: run `maieutic pin"):
         Dataset.model_validate(entry).file_of("gsm8k", "published")
     entry["published"]["url"] = None
-    with pytest.raises(
-        UserError,
-        match=r"datasets.gsm8k.published: .* is null.*Fix: set sha256 \(`sha256sum FILE`\) and records for your own file",
-    ):
+    with pytest.raises(UserError, match=r"datasets.gsm8k.published: .* is null.*Fix: run `maieutic pin --configfile"):
         Dataset.model_validate(entry).file_of("gsm8k", "published")
 
 

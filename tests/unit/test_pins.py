@@ -18,7 +18,7 @@ from maieutic.config.models import VllmModel, Weights
 from maieutic.config.pins import DatasetPin, ModelPin, Pins, fill_pins, read_pins
 from maieutic.core.errors import UserError
 from maieutic.tools import pinning
-from maieutic.tools.pinning import LOCK_HEADER, pin, pin_of_dataset, used_entries, write_lock
+from maieutic.tools.pinning import LOCK_HEADER, merged_configuration, pin, pin_of_dataset, used_entries, write_lock
 from shipped import shipped
 
 FIRST, SECOND = "1" * 40, "2" * 40
@@ -101,6 +101,19 @@ def test_commits_and_checksums_of_names_are_written_into_the_lock(place: Path, h
     assert text.startswith("# Written by `maieutic pin`") and text.index("lines:") < text.index("table:") < text.index(
         "models:"
     )
+
+
+def test_a_file_of_the_users_is_pinned_by_its_checksum_and_records(place: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"datasets\.own\.published\.path: found no file own\.jsonl in this folder\. Fix:"
+    ):
+        pin_of_dataset("own", merged_configuration([])["datasets"]["own"], must_exist=True)
+    (place / "own.jsonl").write_bytes(LINES)
+    pin()
+    own = read_pins().datasets["own"]
+    assert (own.sha256, own.records, own.address) == (hashlib.sha256(LINES).hexdigest(), 2, "own.jsonl")
+    filled = fill_pins(merged_configuration([]), read_pins())["datasets"]["own"]["published"]
+    assert (filled["sha256"], filled["records"]) == (own.sha256, 2)
 
 
 def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -29,7 +29,9 @@ class ModelPin(StrictModel):
 class DatasetPin(StrictModel):
     """Pinned checksum or commit of a dataset, and its number of records."""
 
-    address: str = Field(description="Web address of the file, or hub repository followed by the pattern of its files.")
+    address: str = Field(
+        description="Web address of the file, hub repository followed by the pattern of its files, or path of a file of your own."
+    )
     wanted: str | None = Field(None, description="Branch or tag that the dataset registry names, for hub datasets.")
     revision: str | None = Field(None, pattern=COMMIT, description="Commit of `wanted`, for hub datasets.")
     sha256: str | None = Field(None, pattern=SHA256, description="SHA-256 of the file, for datasets with one file.")
@@ -117,6 +119,11 @@ def fill_dataset_pin(entry: Any, pin: DatasetPin | None) -> Any:
 
 
 def pin_address(copy: Mapping[str, Any]) -> str | None:
-    """Return the address that a dataset's pin must match: the URL, or the hub repository with the pattern of files."""
+    """Return the address that a dataset's pin must match; None for a dataset that this run generates.
+
+    It is the URL, the hub repository with the pattern of files, or the path of a user's own file.
+    """
+    if copy.get("curated"):
+        return None
     hub = copy.get("hub")
-    return f"{hub.get('repo')}/{hub.get('files')}" if isinstance(hub, Mapping) else copy.get("url")
+    return f"{hub.get('repo')}/{hub.get('files')}" if isinstance(hub, Mapping) else copy.get("url") or copy.get("path")

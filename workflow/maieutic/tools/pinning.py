@@ -27,12 +27,13 @@ from maieutic.config.pins import (
     read_pins,
 )
 from maieutic.config.settings import read_config
+from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, sha256_of
 from maieutic.core.yaml_files import read_yaml
 from maieutic.datasets.downloads import READ_SECONDS, download_file
 from maieutic.datasets.hub import fetch_parquet, hub_commit
-from maieutic.datasets.sources import read_source
+from maieutic.datasets.sources import local_copy, read_source
 from maieutic.launch.config_files import REGISTRIES
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,13 @@ def pin(*, configfile: list[Path] | None = None, update: list[str] | None = None
         update_pin(models, name, again, faults, partial(pin_of_model, name, config_models[name]))
     datasets = dict(pins.datasets)
     for name in names.datasets:
-        update_pin(datasets, name, again, faults, partial(pin_of_dataset, name, config_datasets[name]))
+        update_pin(
+            datasets,
+            name,
+            again,
+            faults,
+            partial(pin_of_dataset, name, config_datasets[name], raw.get("data_dir"), bool(configfile)),
+        )
     if (models, datasets) != (pins.models, pins.datasets):
         write_lock(lock, Pins(models=models, datasets=datasets))
     fresh = len({**models, **datasets}.keys() - {*pins.models, *pins.datasets})
@@ -166,10 +173,13 @@ def pin_of_model(name: str, entry: Mapping[str, Any]) -> ModelPin | None:
     return ModelPin(repo=weights.repo, wanted=weights.revision, date=utc_date(), **commit)
 
 
-def pin_of_dataset(name: str, entry: Mapping[str, Any]) -> DatasetPin | None:
+def pin_of_dataset(
+    name: str, entry: Mapping[str, Any], data_dir: str | None = None, must_exist: bool = False
+) -> DatasetPin | None:
     """Look up a dataset's commit or checksum and its number of records, and return its pin.
 
-    Returns None if the registry entry already contains these, or if it has no address.
+    data_dir: folder of local files; must_exist: raise UserError if a dataset without an address has no file on this
+    machine. Returns None for such a dataset otherwise, and if the registry entry already contains these.
     """
     place = f"datasets.{name}"
     try:
@@ -179,18 +189,26 @@ def pin_of_dataset(name: str, entry: Mapping[str, Any]) -> DatasetPin | None:
     copy = dataset.published
     if (copy.pinned and copy.records is not None) or pin_address(entry["published"]) is None:
         return None
+    fields: dict[str, Any]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
-        if copy.hub is None:
+        if copy.hub is None and copy.url is None:
+            if (own := local_copy(copy, "published", Path(data_dir) if data_dir else None, paths.DEMO_DATA)) is None:
+                if must_exist:
+                    problem = f"found no file {copy.path} in this folder" + (f" or in {data_dir}" if data_dir else "")
+                    raise UserError(f"{place}.published.path", problem, "correct the path, or set data_dir")
+                return None
+            path, fields = own, {"sha256": sha256_of(own), "source": str(own), "date": utc_date()}
+        elif copy.hub is None:
             download_file(str(copy.url), path, READ_SECONDS)
             check_blob(path, copy, place)
-            fields: dict[str, Any] = {"sha256": sha256_of(path), "source": str(copy.url), "date": utc_date()}
+            fields = {"sha256": sha256_of(path), "source": str(copy.url), "date": utc_date()}
         else:
             revision = copy.hub.revision or DEFAULT_REVISION
             fields = {"wanted": revision, "date": utc_date(), **hub_commit("datasets", copy.hub.repo, revision, place)}
             parts, published = Path(folder) / "parts", f"{place}.published"
             fetch_parquet(copy.hub.repo, fields["revision"], copy.hub.files, parts, path, published, READ_SECONDS)
-        records = read_source(path, dataset.format, str(copy.url or copy.hub))
+        records = read_source(path, dataset.format, str(copy.url or copy.hub or path))
     if copy.records is not None and len(records) != copy.records:
         problem = f"expected {copy.records} records, found {len(records)}"
         raise UserError(f"{place}.published.records", problem, "correct the address or the number in the registry")
