@@ -110,10 +110,10 @@ def test_a_file_of_the_users_is_pinned_by_its_checksum_and_records(place: Path) 
         pin_of_dataset("own", merged_configuration([])["datasets"]["own"], must_exist=True)
     (place / "own.jsonl").write_bytes(LINES)
     pin()
-    own = read_pins().datasets["own"]
-    assert (own.sha256, own.records, own.address) == (hashlib.sha256(LINES).hexdigest(), 2, "own.jsonl")
+    stored = read_pins().datasets["own"]
+    assert (stored.sha256, stored.records, stored.address) == (hashlib.sha256(LINES).hexdigest(), 2, "own.jsonl")
     filled = fill_pins(merged_configuration([]), read_pins())["datasets"]["own"]["published"]
-    assert (filled["sha256"], filled["records"]) == (own.sha256, 2)
+    assert (filled["sha256"], filled["records"]) == (stored.sha256, 2)
 
 
 def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCaptureFixture) -> None:

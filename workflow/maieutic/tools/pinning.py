@@ -193,12 +193,12 @@ def pin_of_dataset(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         if copy.hub is None and copy.url is None:
-            if (own := local_copy(copy, "published", Path(data_dir) if data_dir else None, paths.DEMO_DATA)) is None:
+            if (local := local_copy(copy, "published", Path(data_dir) if data_dir else None, paths.DEMO_DATA)) is None:
                 if must_exist:
                     problem = f"found no file {copy.path} in this folder" + (f" or in {data_dir}" if data_dir else "")
                     raise UserError(f"{place}.published.path", problem, "correct the path, or set data_dir")
                 return None
-            path, fields = own, {"sha256": sha256_of(own), "source": str(own), "date": utc_date()}
+            path, fields = local, {"sha256": sha256_of(local), "source": str(local), "date": utc_date()}
         elif copy.hub is None:
             download_file(str(copy.url), path, READ_SECONDS)
             check_blob(path, copy, place)
