@@ -22,7 +22,7 @@ from httpserver import Quiet, chat, serving
 from maieutic.config.batch_apis import batch_apis
 from maieutic.config.budget import Budget
 from maieutic.config.models import HostedModel, Price
-from maieutic.core.errors import PENDING_PLACE, UserError
+from maieutic.core.errors import PENDING_PLACE, RUN_FILES_VARIABLE, UserError
 from maieutic.core.journal import FinishedRequest, failed_path, load_journal_answers
 from maieutic.core.ledger import ledger_lines
 from maieutic.core.records import Reply
@@ -282,7 +282,9 @@ def test_what_an_ended_batch_answered_is_kept_and_the_rest_is_sent_again(
     server.edit = edit
     assert server.calls(10) is None
     printed = capfd.readouterr().err
-    assert ("was cancelled: this run submits its 6 unanswered requests anew" in printed) == status.startswith("cancel")
+    assert (
+        "was cancelled: a run that needs its 6 unanswered requests submits them anew" in printed
+    ) == status.startswith("cancel")
     assert sorted(server.submitted.values()) == [1] * 3 + [2] * 6 and len(answers_of("a")) == 4
     assert len(server.call(10) or ()) == 10
     assert server.submissions == 2 and set(server.answered.values()) == {1}, "nothing is answered, and paid, twice"
@@ -498,7 +500,7 @@ def test_kills_ask_nothing_twice_and_change_no_answer(server: Served) -> None:
 def test_an_interrupted_job_leaves_no_outbox_and_a_stale_one_is_not_sent(server: Served) -> None:
     """A prompt is edited between two calls: only the new requests are sent."""
     assert server.job(4) is None
-    assert list(outboxes(JOURNALS)) == [JOURNALS / "a/journal.outbox"] and has_batches(JOURNALS)
+    assert list(outboxes(JOURNALS)) == [JOURNALS / "a/journal.m.outbox"] and has_batches(JOURNALS)
     edited = [(loaded, item.model_copy(update={"vars": {"question": f"{item.id}?"}})) for loaded, item in work(4)]
     assert len(server.calls(edited) or ()) == 4 and len(server.submitted) == 3
     assert not any("+1?" in json.dumps(body) for body in server.bodies.values()), "nothing of the first outbox"
@@ -638,11 +640,15 @@ def test_batches_waits_and_sends_what_an_interrupted_run_left(
     batches(wait=True)
     assert "No batches are in progress." in capsys.readouterr().out
     assert len(server.job(5) or ()) == 5 and set(server.submitted.values()) == {1}
+    server.patch.setenv(RUN_FILES_VARIABLE, "runs/mine.yaml")
     server.job(9)
     time.sleep(0.01)
-    Path("mine.yaml").write_text("run: {}")
+    Path("runs").mkdir()
+    Path("runs/mine.yaml").write_text("run: {}")
     batches()
-    assert "not sent: mine.yaml has changed since the last run" in capsys.readouterr().err and server.submissions == 1
+    assert (
+        "not sent: runs/mine.yaml has changed since the last run" in capsys.readouterr().err and server.submissions == 1
+    )
 
 
 def test_pending_batches_are_listed_without_their_key(server: Served) -> None:

@@ -136,7 +136,7 @@ def test_nothing_is_sent_after_an_interruption(number: int, checkouts: Callable[
             folder, {"models": models, "run": {"tutors": ["far", "near"], "tasks": ["mrbench"], "limit": 2}}
         )
         process = start(folder, config)
-        outbox = folder / "results/journal/replies/mrbench/far.outbox"
+        outbox = folder / "results/journal/replies/mrbench/far.far.outbox"
         until = time.monotonic() + 60
         while not (outbox.exists() and server.live):
             assert time.monotonic() < until and process.poll() is None

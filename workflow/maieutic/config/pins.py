@@ -30,7 +30,7 @@ class DatasetPin(StrictModel):
     """Pinned checksum or commit of a dataset, and its number of records."""
 
     address: str = Field(
-        description="Web address of the file, hub repository followed by the pattern of its files, or path of a file of your own."
+        description="Web address of the file, hub repository with the pattern of its files, or path of your own file."
     )
     wanted: str | None = Field(None, description="Branch or tag that the dataset registry names, for hub datasets.")
     revision: str | None = Field(None, pattern=COMMIT, description="Commit of `wanted`, for hub datasets.")

@@ -25,7 +25,7 @@ class JobSpending(Record):
     the server reported as cached; retries: number of failed attempts by kind of failure; unheeded: messages about
     silent changes of requests by the endpoint, by kind of change; batched: True if the requests were in batches, which
     cost less; unreported: number of requests whose tokens the server did not report; charged_usd: US dollars with which
-    the run's budget was charged for tries whose cost the endpoint does not report.
+    the run's budget was charged for tries whose cost the endpoint does not report; batch: the batch of these requests.
     """
 
     time: str
@@ -41,6 +41,7 @@ class JobSpending(Record):
     batched: Batched = False
     unreported: int = 0
     charged_usd: float = 0.0
+    batch: str | None = None
 
 
 def utc_now() -> str:

@@ -119,10 +119,10 @@ async def run_all_seeds(
     try:
         grace = max(model.grace for model in crew.models.values())
         await run_watched((run_seed(place) for place in range(count)), crew.check, max(count, 1), grace)
+        progress.log_line()
+        check_pending(name, progress, "seeds", crew.asking.values())
     finally:
         await crew.end()
-    progress.log_line()
-    check_pending(name, progress, "seeds", crew.asking.values())
     crew.check_spent()
     if progress.failed:
         problem = f"{progress.failed} of {count} seeds are unfinished ({progress.reasons()})"

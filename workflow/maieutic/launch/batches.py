@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,11 +28,13 @@ from maieutic.core.journal import (
     FailedRequests,
     FinishedRequest,
     Journal,
+    Spool,
     canonical_digest,
     load_journal_answers,
 )
-from maieutic.core.ledger import JobSpending, append_spending, utc_now
-from maieutic.core.states import FAILED_MARK
+from maieutic.core.ledger import JobSpending, append_spending, ledger_lines, ledger_path, utc_now
+from maieutic.core.shutdown import SHUTDOWN, run_with_grace
+from maieutic.core.states import FAILED_MARK, state_of
 from maieutic.core.terminal import say
 from maieutic.launch.requests import ASSUMED_ANSWER_CHARS
 from maieutic.launch.results_lock import locked_results
@@ -59,8 +61,8 @@ from maieutic.serving.batches import (
     read_requests,
     store_answers,
 )
-from maieutic.serving.budget import CHARS_A_TOKEN, Allowance, Purse, tokens_of_messages
-from maieutic.serving.client import ADDRESSES, Client, ErrorStatus, Unanswered, body_of
+from maieutic.serving.budget import CHARS_A_TOKEN, Allowance, Amount, Purse, tokens_of_messages
+from maieutic.serving.client import ADDRESSES, Client, ErrorStatus, Unanswered, body_of, wait_unless_shutdown
 from maieutic.serving.pictures import as_sent
 from maieutic.serving.refusals import Refusal, scope_of
 
@@ -68,6 +70,8 @@ log = logging.getLogger(__name__)
 CALL_SECONDS = 15.0  # timeout of a call about one batch
 SETTLE_SECONDS = 30.0  # a submission that was cut off may reach the endpoint's list of batches this much later
 FIRST_POLL, LONGEST_POLL = 5.0, 60.0  # seconds between two looks at the batches, at first and later
+LONGEST_BATCH = 26 * 3600.0  # seconds after its last step for which a batch is waited for: providers promise a day
+GRACE = 60.0  # seconds that an upload or a submission has after a first signal
 # Number of batches that may leave a request unanswered before it is recorded as failed. It is then in one more batch,
 # as any failed request is asked once more, and in further ones after `maieutic forget`.
 MOST_SUBMISSIONS = 2
@@ -92,7 +96,8 @@ class BatchWork:
     """Work of one call on the batches of a results folder.
 
     faults: by registry entry, the error after which nothing more is sent to it; held: outboxes that the budget does not
-    pay; answered: number of requests that were sent by themselves.
+    pay; answered: number of requests that were sent by themselves; stuck: names of batches that have ended, but whose
+    answers cannot be had in this call; headers: the outboxes that were found.
     """
 
     def __init__(self, journals: Path = Path(paths.JOURNALS)) -> None:
@@ -101,12 +106,17 @@ class BatchWork:
         self.clients: dict[str, Client] = {}
         self.faults: dict[str, UserError] = {}
         self.held: list[OutboxHeader] = []
+        self.headers: list[OutboxHeader] = []
+        self.stuck: set[str] = set()
         self.answered = 0
 
     @property
     def is_answered_later(self) -> bool:
-        """True if another call will have answers: a batch is in progress, or a request was answered by itself."""
-        return not self.faults and (bool(self.answered) or bool(self.folder.pending()))
+        """True if another call will have answers for the jobs that have outboxes, and no fault keeps any of them."""
+        if SHUTDOWN.is_set or any(header.entry in self.faults for header in self.headers):
+            return False
+        journals = {header.journal for header in self.headers}
+        return bool(self.answered) or any(journals & batch.askers.keys() for batch in self.folder.pending())
 
     async def close(self) -> None:
         """Close the connections."""
@@ -115,7 +125,7 @@ class BatchWork:
 
     def client(self, of: Batch | OutboxHeader) -> Client:
         """Return the client of an endpoint, by the entry in a record. Raises UserError if its key is not set."""
-        name = f"{of.entry} {of.model.model_dump_json()}"
+        name = f"{of.entry} {of.model.model_dump_json()} {of.allowance}"
         if name not in self.clients:
             allowance = Allowance.model_validate_json(of.allowance) if of.allowance else None
             purse = Purse(allowance, of.entry, of.model.request_timeout) if allowance else None
@@ -152,9 +162,12 @@ class BatchWork:
         Raises UserError if a record cannot be read: its requests would be sent again.
         """
         for batch in self.folder.pending():
+            if SHUTDOWN.is_set:
+                return
             try:
                 await self._collect(batch)
             except UserError as fault:
+                self.stuck.add(batch.id)
                 self.note_fault(batch.entry, fault)
             except (Unanswered, MalformedAnswer) as error:  # it stays pending
                 say(f"{batch.host}: batch {batch.provider_id or batch.id}: {error}", error=True)
@@ -179,7 +192,8 @@ class BatchWork:
             if not await self._download(batch, status):
                 return
             batch = self.save(batch, state=BatchState.DOWNLOADED, status=status.line)
-        await self._journal(batch)
+        if (fault := await self._journal(batch)) is not None:
+            raise fault
 
     def _fail(self, batch: Batch, status: BatchStatus) -> None:
         """Drop a batch that has failed as a whole. Raises UserError, unless too many tokens were queued."""
@@ -202,8 +216,8 @@ class BatchWork:
         files = [file for file in (status.output_file, status.error_file) if file]
         parts = {file: self.folder.file(batch, f"{number}.part") for number, file in enumerate(files)}
         try:
-            present = len(batch.keys)
-            received = [f for f, p in parts.items() if await self.endpoint(batch).download(f, p, record, present)]
+            number = len(batch.keys) + batch.taken
+            received = [f for f, p in parts.items() if await self.endpoint(batch).download(f, p, record, number)]
             for file in parts.keys() - set(received):
                 log.warning("%s: file %s of batch %s no longer exists", batch.host, file, status.provider_id)
             if (status.completed or status.output_file) and status.output_file not in received:
@@ -216,58 +230,68 @@ class BatchWork:
         here = index_answers(self.folder.file(batch, "answers"), set(batch.keys)).places
         if missing := max(expected_lines(batch, status) - len(here), 0):
             if here:
-                await self._journal(batch.model_copy(update={"askers": batch.with_keys(here)}), whole=False)
+                taken = batch.model_copy(update={"askers": batch.with_keys(here), "status": status.line})
+                fault = await self._journal(taken, whole=False)
                 left = batch.with_keys(set(batch.keys) - here.keys())
                 share = 1 - len(here) / len(batch.keys)
                 self.save(
                     batch, askers=left, taken=batch.taken + len(here), status=status.line,
                     reserved_tokens=round(batch.reserved_tokens * share), reserved_usd=batch.reserved_usd * share,
                 )  # fmt: skip
+                if fault is not None:
+                    raise fault
+            self.stuck.add(batch.id)
             problem = f"batch {status.provider_id}: the files of {batch.host} lack {missing} of its answers"
             fix = f"run again later, or delete {record} to send these requests again"
             say(UserError(f"models.{batch.entry}.batch", problem, fix).line, error=True)
         return not missing
 
-    async def _journal(self, batch: Batch, whole: bool = True) -> None:
+    async def _journal(self, batch: Batch, whole: bool = True) -> UserError | None:
         """Append a batch's answers to the journals of the jobs that asked, and keep what it left unanswered.
 
-        whole: False for the answers of an incomplete file, after which the batch stays as it is on disk.
-
-        Raises UserError if every request was refused for a reason that is not its own.
+        whole: False for the answers of an incomplete file, after which the batch stays as it is on disk. Returns the
+        error of all requests, if every request was refused for a reason that is not its own.
         """
-        journals = AskersJournals(batch)
-        before = [other for other in self.folder.batches()[0] if other.state == BatchState.COLLECTED]
-        tries = Counter(key for other in before for key in other.keys)
+        earlier = [other for other in self.folder.batches()[0] if other.state == BatchState.COLLECTED]
+        tries = Counter(key for other in earlier for key in other.keys)
         fault: UserError | None = None
-        unanswered: dict[str, str] = {}
-        with journals:
+        unanswered, retries = dict[str, str](), Counter[str]()
+        with closing(Spool[str, FinishedRequest](self.folder.path)) as entries:
             async for queued, outcome, answer, fault in self._answers(batch):
-                if answer is not None:
-                    journals.add(queued.key, replace(answer, seconds=0.0, attempts=tries[queued.key] + 1, batched=True))
-                    continue
-                words = outcome.words if isinstance(outcome, Refusal) else str(outcome)
-                unanswered[queued.key] = words
-                journals.retries[words] += 1
-                if fault is None and whole and tries[queued.key] + 1 >= MOST_SUBMISSIONS:
-                    journals.fail(queued.key, words, tries[queued.key] + 1)
-        say(
-            f"{batch.host}: batch {batch.provider_id} {batch.status}: {journals.summary(batch, unanswered)}", error=True
-        )
+                number = tries[queued.key] + 1
+                if answer is None:
+                    words = outcome.words if isinstance(outcome, Refusal) else str(outcome)
+                    unanswered[queued.key] = words
+                    retries[words] += 1
+                    if fault is not None or not whole or number < MOST_SUBMISSIONS:
+                        continue
+                    answer = Answer(
+                        "", None, "error", None, None, 0.0, number, f"{FAILED_MARK}{words} in batch {number}"
+                    )
+                answer = replace(answer, seconds=0.0, attempts=number, batched=True)
+                entries.put(queued.key, FinishedRequest(key=KEY_PREFIX + queued.key, **vars(answer)))
+            counts = {journal: add_answers(Path(journal), asker, entries) for journal, asker in batch.askers.items()}
+        say(f"{batch.host}: batch {batch.provider_id} {batch.status}: {summary_of(counts, unanswered)}", error=True)
         if batch.status.startswith("cancel") and unanswered:
             problem = f"batch {batch.provider_id} of {batch.entry} was cancelled"
-            say(f"{problem}: this run submits its {len(unanswered):,} unanswered requests anew", error=True)
-        journals.record_usage(batch, self.client(batch))
+            say(
+                f"{problem}: a run that needs its {len(unanswered):,} unanswered requests submits them anew", error=True
+            )
+        spend_batch(batch, counts, retries, self.client(batch))
+        for other in earlier:  # what an earlier batch left unanswered is answered now
+            if (left := other.with_keys(set(other.keys) - (set(batch.keys) - unanswered.keys()))) != other.askers:
+                self.save(other, askers=left) if left else self.folder.remove(other)
+        if fault is not None:
+            self._mark_checked(batch.entry)
         if not whole:
-            return
+            return fault
         if left := batch.with_keys(unanswered):
             self.save(batch, state=BatchState.COLLECTED, askers=left)
             for suffix in ("requests", "answers"):
                 self.folder.file(batch, suffix).unlink(missing_ok=True)
         else:
             self.folder.remove(batch)
-        if fault is not None:
-            self._mark_checked(batch.entry)
-            raise fault
+        return fault
 
     async def _answers(self, batch: Batch) -> AsyncIterator[BatchOutcome]:
         """Yield the outcome of each request.
@@ -276,6 +300,10 @@ class BatchWork:
         """
         client, path = self.client(batch), self.folder.file(batch, "answers")
         keys, fault = set(batch.keys), None
+        for file in (path, self.folder.file(batch, "requests")):
+            if not file.is_file():
+                fix = f"restore it, or delete {self.folder.file(batch, 'json')} to send the batch's requests again"
+                raise UserError(str(file), "a file of a batch is missing", fix)
         index = index_answers(path, keys)
         for is_first in (True, False):
             for queued in read_requests(self.folder.file(batch, "requests")):
@@ -315,38 +343,51 @@ class BatchWork:
         order: journals in the order of the plan, in which a budget is spent.
         """
         places = {journal: number for number, journal in enumerate(order)}
-        headers = sorted(outboxes(self.journals).items(), key=lambda box: places.get(box[1].journal, len(places)))
+        boxes = sorted(outboxes(self.journals).items(), key=lambda box: places.get(box[1].journal, len(places)))
+        self.headers = [header for _, header in boxes]
         groups: dict[str, Outboxes] = defaultdict(list)
-        for path, header in headers:
+        for path, header in boxes:
             groups[f"{header.entry} {header.model.model_dump_json()} {header.limits}"].append((path, header))
-        for boxes in groups.values():
-            entry = boxes[0][1].entry
-            if entry in self.faults:
-                continue
-            try:
-                await self._send(boxes)
-            except UserError as fault:
-                self.note_fault(entry, fault)
-            except (Unanswered, MalformedAnswer) as error:
-                fix = "run the same command again later"
-                self.note_fault(entry, UserError(f"models.{entry}.batch", f"requests were not sent: {error}", fix))
+        by_key: dict[str, dict[str, list[OutboxHeader]]] = {}
+        for name, group in groups.items():
+            by_key[name] = self._claimed(group)
+            await self._try(group, self._check(group, by_key[name]))
+        unpaid = self._unpaid(boxes, {key for keys in by_key.values() for key in keys})
+        for name, group in groups.items():
+            paid = {key: [h for h in headers if h.journal not in unpaid] for key, headers in by_key[name].items()}
+            await self._try(group, self._send(group, {key: headers for key, headers in paid.items() if headers}))
 
-    async def _send(self, boxes: Outboxes) -> None:
-        """Send the requests of one entry. Raises UserError if the endpoint refuses them."""
-        by_key = self._claimed(boxes)
-        header = boxes[0][1]
-        if by_key and header.limits is not None:
-            await self._check(boxes, by_key)
-            by_key = self._paid(boxes, by_key)
-            written = [
-                batch
-                for endpoint in sorted({queued.request["endpoint"] for queued in unique_requests(boxes, by_key)})
-                for batch in self._write(header, by_key, endpoint, unique_requests(boxes, by_key))
-            ]
+    async def _try(self, group: Outboxes, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work for one entry, unless it has a fault; note the error that ends it."""
+        entry = group[0][1].entry
+        if entry in self.faults or SHUTDOWN.is_set:
+            work.close()
+            return
+        try:
+            await work
+        except UserError as fault:
+            self.note_fault(entry, fault)
+        except (Unanswered, MalformedAnswer) as error:
+            fix = "run the same command again later"
+            self.note_fault(entry, UserError(f"models.{entry}.batch", f"requests were not sent: {error}", fix))
+
+    async def _send(self, boxes: Outboxes, by_key: Mapping[str, list[OutboxHeader]]) -> None:
+        """Send the requests of one entry. Raises UserError if the endpoint refuses them.
+
+        by_key: the jobs that ask each request. Outboxes stay until all is sent: what is in a batch is not sent again.
+        """
+        written: list[Batch] = []
+        try:
+            for endpoint in sorted({queued.request["endpoint"] for queued in unique_requests(boxes, by_key)}):
+                written += self._write(boxes, by_key, endpoint)
+            while written and not SHUTDOWN.is_set:
+                await self._submit(written.pop(0))
+        finally:
+            for batch in written:
+                self.drop(batch)  # not submitted
+        if not SHUTDOWN.is_set:
             for path, _ in boxes:
                 path.unlink(missing_ok=True)
-            for batch in written:
-                await self.submit(batch)
 
     def _claimed(self, boxes: Outboxes) -> dict[str, list[OutboxHeader]]:
         """Return the outboxes' requests to send, by key, with the jobs that ask each.
@@ -383,73 +424,75 @@ class BatchWork:
         """
         header = boxes[0][1]
         digest = canonical_digest(header.model.model_dump(mode="json"))
-        if self._checked().get(header.entry) == digest:
+        if not by_key or header.limits is None or self._checked().get(header.entry) == digest:
             return
-        queued = next(unique_requests(boxes, by_key))
-        client = self.client(header)
-        answer = await client.ask(queued.request, lambda request: with_pictures(request, header.pictures))
-        for asker in by_key.pop(queued.key):
-            with Journal(Path(asker.journal), FinishedRequest) as journal:
-                journal.append(FinishedRequest(key=KEY_PREFIX + queued.key, **vars(answer)))
-        spend(header.journal, header.asker, header.entry, RequestCounts().plus(usage_of_answer(answer)), client)
+        client, pictures = self.client(header), pictures_of(boxes)
+        queued, counts = next(unique_requests(boxes, by_key)), RequestCounts()
+        try:
+            answer = await client.ask(queued.request, lambda request: with_pictures(request, pictures))
+            counts = counts.plus(usage_of_answer(answer))
+            entry = FinishedRequest(key=KEY_PREFIX + queued.key, **vars(answer))
+            for asker in by_key.pop(queued.key):
+                add_entries(Path(asker.journal), [entry])
+            self.answered += 1
+        finally:
+            spend(header.journal, header.asker, header.entry, counts, client, client.retries)
         self._mark_checked(header.entry, digest)
-        self.answered += 1
 
     def _checked(self) -> dict[str, str]:
         """Return the entries that have answered a single request, with their digests."""
         path = self.folder.path / CHECKED
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return {}
 
     def _mark_checked(self, entry: str, digest: str = "") -> None:
         """Note that an entry has answered a single request; "" if it has to be checked again."""
         write_json(self.folder.path / CHECKED, {**self._checked(), entry: digest})
 
-    def _paid(self, boxes: Outboxes, by_key: dict[str, list[OutboxHeader]]) -> dict[str, list[OutboxHeader]]:
-        """Return the requests of the jobs that the budget pays as a whole, which reserve them. Names the others."""
-        purse = self.client(boxes[0][1]).purse
-        if purse is None:
-            return by_key
+    def _unpaid(self, boxes: Outboxes, keys: Container[str]) -> set[str]:
+        """Reserve the requests of the jobs that the budget pays as a whole. Returns the journals of the others.
+
+        boxes: in the order of the plan; keys: keys of the requests that are to be sent.
+        """
         unpaid = set[str]()
         for path, header in boxes:
-            requests = [queued for queued in read_requests(path, 1) if queued.key in by_key]
+            if header.entry in self.faults or header.limits is None or (purse := self.client(header).purse) is None:
+                continue
+            requests = [queued for queued in read_requests(path, 1) if queued.key in keys]
             if requests and not purse.reserve_together(requests):
                 unpaid.add(header.journal)
                 self.held.append(header)
-        paid = {key: [box for box in askers if box.journal not in unpaid] for key, askers in by_key.items()}
-        return {key: askers for key, askers in paid.items() if askers}
+        return unpaid
 
-    def _write(
-        self, header: OutboxHeader, by_key: Mapping[str, list[OutboxHeader]], endpoint: str,
-        requests: Iterable[QueuedRequest],
-    ) -> Iterator[Batch]:  # fmt: skip
+    def _write(self, boxes: Outboxes, by_key: Mapping[str, list[OutboxHeader]], endpoint: str) -> Iterator[Batch]:
         """Write the requests to one endpoint into batches within its limits, and yield each once it is on disk."""
+        header, pictures = boxes[0][1], pictures_of(boxes)
         limits, client = header.limits, self.client(header)
         assert limits is not None
-        most = int(limits.mb * MEGABYTE)
-        url = f"{limits.url_prefix}/{ADDRESSES[endpoint]}"
+        most, url = int(limits.mb * MEGABYTE), f"{limits.url_prefix}/{ADDRESSES[endpoint]}"
         chosen, size = list[QueuedRequest](), 0
-        for queued in requests:
+        for queued in unique_requests(boxes, by_key):
             if queued.request["endpoint"] != endpoint:
                 continue
-            length = len(batch_line(client, queued, url, header.pictures))
+            length = len(batch_line(client, queued, url, pictures))
             if length > most:
                 problem = f"a request of {length / MEGABYTE:.1f} MB is larger than a batch ({limits.mb:g} MB)"
-                self.note_fault(
-                    header.entry,
-                    UserError(f"models.{header.entry}.batch_mb", problem, "raise batch_mb, or remove batch"),
-                )
+                place = f"models.{header.entry}.batch_mb"
+                self.note_fault(header.entry, UserError(place, problem, "raise batch_mb, or remove batch"))
                 continue
             if chosen and (len(chosen) == limits.requests or size + length > most):
-                yield self._saved(header, by_key, url, chosen, size)
+                yield self._saved(header, by_key, url, chosen, size, pictures)
                 chosen, size = [], 0
             chosen.append(queued)
             size += length
         if chosen:
-            yield self._saved(header, by_key, url, chosen, size)
+            yield self._saved(header, by_key, url, chosen, size, pictures)
 
     def _saved(
         self, header: OutboxHeader, by_key: Mapping[str, list[OutboxHeader]], url: str, chosen: list[QueuedRequest],
-        size: int,
+        size: int, pictures: str | None,
     ) -> Batch:  # fmt: skip
         """Write a batch and its requests to disk, and return it."""
         askers: dict[str, Asker] = {}
@@ -460,7 +503,7 @@ class BatchWork:
         reserved = purse.reserved_in_batch(queued.key for queued in chosen) if purse is not None else None
         batch = Batch(
             id=new_batch_id(), run=header.run, entry=header.entry, model=header.model, askers=askers, url=url,
-            state=BatchState.WRITTEN, size=size, pictures=header.pictures, at=utc_now(), allowance=header.allowance,
+            state=BatchState.WRITTEN, size=size, pictures=pictures, at=utc_now(), allowance=header.allowance,
             reserved_tokens=reserved.tokens if reserved else 0, reserved_usd=reserved.usd if reserved else 0.0,
             usd=about_usd(header.price, chosen),
         )  # fmt: skip
@@ -470,7 +513,7 @@ class BatchWork:
         self.folder.save(batch)
         return batch
 
-    async def submit(self, batch: Batch) -> None:
+    async def _submit(self, batch: Batch) -> None:
         """Upload a batch's requests and submit it.
 
         A submission without a clear answer is not repeated before the endpoint's list shows that it did not arrive.
@@ -517,82 +560,93 @@ class BatchWork:
         record = self.folder.file(batch, "json")
         if (status := await self.endpoint(batch).search(batch, record)) is not None:
             return status
-        await asyncio.sleep(SETTLE_SECONDS)
+        await wait_unless_shutdown(SETTLE_SECONDS)
         return await self.endpoint(batch).search(batch, record)
 
 
-class AskersJournals(ExitStack):
-    """Journals of the jobs that asked for a batch's answers, open for writing while the context is entered."""
+def add_answers(journal: Path, asker: Asker, entries: Spool[str, FinishedRequest]) -> dict[str, FinishedRequest]:
+    """Append the answers to a job's requests to its journal, and return them by key. entries: answers of the batch."""
+    added = {
+        key: FinishedRequest.model_validate_json(line)
+        for key in asker.keys
+        if key in entries
+        for line in entries.lines([key])
+    }
+    add_entries(journal, list(added.values()))
+    return added
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__()
-        self.batch = batch
-        self.by_key: dict[str, list[str]] = defaultdict(list)
-        for path, asker in batch.askers.items():
-            for key in asker.keys:
-                self.by_key[key].append(path)
-        self.journals: dict[str, Journal[FinishedRequest]] = {}
-        self.failures: dict[str, FailedRequests] = {}
-        self.counts: dict[str, RequestCounts] = defaultdict(RequestCounts)
-        self.retries = Counter[str]()
-        self.answered = self.refused = 0
 
-    def __enter__(self) -> AskersJournals:
-        super().__enter__()
-        for path in self.batch.askers:
-            self.journals[path] = self.enter_context(Journal(Path(path), FinishedRequest))
-        return self
+def add_entries(journal: Path, entries: Sequence[FinishedRequest]) -> None:
+    """Append answers to a journal, and requests that have failed to the file beside it."""
+    failures = FailedRequests(journal, asks_again=True)
+    with Journal(journal, FinishedRequest) as opened:
+        opened.append(*(entry for entry in entries if state_of(entry.error) != "failed"))
+    for entry in entries:
+        if state_of(entry.error) == "failed":
+            failures.add(entry)
 
-    def add(self, key: str, answer: Answer) -> None:
-        """Append an answer to every journal that asked for it. The first one counts it."""
-        entry = FinishedRequest(key=KEY_PREFIX + key, **vars(answer))
-        for path in self.by_key[key]:
-            self.journals[path].append(entry)
-        first = self.by_key[key][0]
-        self.counts[first] = self.counts[first].plus(usage_of_answer(answer))
-        self.answered += answer.error is None
-        self.refused += answer.error is not None
 
-    def fail(self, key: str, words: str, tries: int) -> None:
-        """Record a request as failed, because so many batches did not answer it."""
-        for path in self.by_key[key]:
-            failures = self.failures.setdefault(path, FailedRequests(Path(path), asks_again=True))
-            error = f"{FAILED_MARK}{words} in batch {tries}"
-            answer = Answer("", None, "error", None, None, 0.0, tries, error=error, batched=True)
-            failures.add(FinishedRequest(key=KEY_PREFIX + key, **vars(answer)))
+def summary_of(counts: Mapping[str, Mapping[str, FinishedRequest]], unanswered: Mapping[str, str]) -> str:
+    """Return the numbers of answered, refused and unanswered requests as text. counts: answers by journal and key."""
+    entries = {key: entry for answers in counts.values() for key, entry in answers.items()}
+    answered = sum(entry.error is None for entry in entries.values())
+    numbers = {"refused": len(entries.keys() - unanswered.keys()) - answered, "unanswered": len(unanswered)}
+    reasons = Counter(unanswered.values()).most_common(1)
+    words = [f"{answered:,} answered", *(f"{number:,} {what}" for what, number in numbers.items() if number)]
+    return ", ".join(words) + (f" ({reasons[0][0]})" if reasons else "")
 
-    def summary(self, batch: Batch, unanswered: Mapping[str, str]) -> str:
-        """Return the numbers of answered, refused and unanswered requests as text."""
-        counts = {"refused": self.refused, "unanswered": len(unanswered)}
-        more = [f"{number:,} {what}" for what, number in counts.items() if number]
-        reasons = Counter(unanswered.values()).most_common(1)
-        return ", ".join([f"{self.answered:,} answered", *more]) + (f" ({reasons[0][0]})" if reasons else "")
 
-    def record_usage(self, batch: Batch, client: Client) -> None:
-        """Append the usage of the batch to the ledgers of the journals that counted it."""
-        for path in self.counts or dict.fromkeys(list(batch.askers)[:1]):
-            spend(path, batch.askers[path].name, batch.entry, self.counts[path], client, self.retries, batched=True)
-            self.retries = Counter()  # the first ledger has all
+def spend_batch(
+    batch: Batch, counts: Mapping[str, Mapping[str, FinishedRequest]], retries: Mapping[str, int], client: Client
+) -> None:
+    """Append the usage of a batch to the ledgers of the journals. A request of several jobs is counted for the first.
+
+    counts: answers by journal and key; retries: numbers of unanswered requests by reason, for the first ledger.
+    """
+    seen = set[str]()
+    for journal, answers in counts.items():
+        part = RequestCounts()
+        for key, entry in answers.items():
+            if key not in seen and state_of(entry.error) != "failed":
+                part = part.plus(usage_of_answer(entry))
+        seen |= answers.keys()
+        spend(journal, batch.askers[journal].name, batch.entry, part, client, retries, f"{batch.id}/{batch.taken}")
+        retries = {}
 
 
 def spend(
-    journal: str, asker: str, entry: str, counts: RequestCounts, client: Client,
-    retries: Mapping[str, int] | None = None, batched: bool = False,
+    journal: str, asker: str, entry: str, counts: RequestCounts, client: Client, retries: Mapping[str, int],
+    batch: str | None = None,
 ) -> None:  # fmt: skip
-    """Append requests that the run itself has sent to the ledger of a journal, probes apart.
+    """Append requests that the run itself has sent to the ledger of a journal, with probes and failed tries apart.
 
-    retries: failed attempts by kind (default: those of the client).
+    batch: name of the part of a batch with these requests, which is counted once; None for single requests.
     """
-    probes = RequestCounts()
+    others = RequestCounts()
     while client.probe_answers:
-        probes = probes.plus(usage_of_answer(client.probe_answers.pop()))
-    for part, is_batched in ((probes, False), (counts, batched)):
-        if part.requests or part is counts:
+        others = others.plus(usage_of_answer(client.probe_answers.pop()))
+    while client.failed_usage:
+        others = others.plus(client.failed_usage.pop(), requests=0)
+    charged = 0.0
+    if client.purse is not None:
+        charged, client.purse.charged = client.purse.charged.usd, Amount()
+    ledger = ledger_path(Path(journal))
+    known = {line.batch for line in ledger_lines(ledger)} if batch and ledger.is_file() else set()
+    for part, name in ((others, None), (counts, batch)):
+        if part != RequestCounts() or (part is counts and retries):
+            if name in known and name is not None:
+                continue
             line = JobSpending(
-                time=utc_now(), asker=asker, model=entry, **part._asdict(), seconds=0.0, batched=is_batched,
-                retries=dict(client.retries if retries is None else retries), unheeded=dict(client.watcher.lines),
+                time=utc_now(), asker=asker, model=entry, **part._asdict(), seconds=0.0, batched=name is not None,
+                retries=dict(retries), unheeded=dict(client.watcher.lines), batch=name, charged_usd=charged,
             )  # fmt: skip
             append_spending(Path(journal), line)
+            charged = 0.0
+
+
+def pictures_of(boxes: Outboxes) -> str | None:
+    """Return the folder of the pictures in the requests of some outboxes; None without pictures."""
+    return next((header.pictures for _, header in boxes if header.pictures), None)
 
 
 def unique_requests(boxes: Outboxes, keys: Container[str]) -> Iterator[QueuedRequest]:
@@ -648,7 +702,8 @@ def expected_lines(batch: Batch, status: BatchStatus) -> int:
         return len(batch.keys)
     if status.total or finished:
         return min(max(finished - batch.taken, 0), len(batch.keys))
-    return 1
+    has_file = status.output_file or status.error_file
+    return 0 if status.is_counted and not has_file else 1  # it ended before it began
 
 
 # a run ---------------------------------------------------------------------------------------------------------------
@@ -675,32 +730,30 @@ def collect_batches() -> BatchWork:
     check_former_batches(work.journals)
     for path in work.journals.glob(f"**/*{OUTBOX}"):  # each job writes its own anew
         path.unlink(missing_ok=True)
-    for batch in work.folder.batches()[0]:
-        if batch.state == BatchState.WRITTEN:
-            work.folder.remove(batch)
-    run_work(work, work.collect)
+    work.folder.remove_leftovers()
+    run_work(work, work.collect())
+    if SHUTDOWN.is_set:
+        raise KeyboardInterrupt
     return work
 
 
-def run_work(work: BatchWork, *parts: Callable[[], Awaitable[None]]) -> None:
-    """Run parts of the work one after the other."""
+def run_work(work: BatchWork, part: Coroutine[Any, Any, None]) -> None:
+    """Run a part of the work. After a first signal nothing more is sent; what is being sent has GRACE seconds."""
 
     async def run() -> None:
         try:
-            for part in parts:
-                await part()
+            await part
         finally:
             await work.close()
 
-    asyncio.run(run())
+    run_with_grace(run(), GRACE)
 
 
 def send_batches(faults: Mapping[str, UserError], order: Sequence[str]) -> BatchWork:
     """Send what a run's jobs have put into their outboxes. order: as in `BatchWork.send`."""
     work = BatchWork()
     work.faults.update(faults)
-    if outboxes(work.journals):
-        run_work(work, partial(work.send, order))
+    run_work(work, work.send(order))
     return work
 
 
@@ -738,7 +791,8 @@ def batches(wait: bool = False) -> None:
     with locked_results("batches"):
         work = BatchWork()
         check_former_batches(work.journals)
-        asyncio.run(collect_and_send(work, wait))
+        work.folder.remove_leftovers()
+        run_work(work, collect_and_send(work, wait))
         for line in pending_lines(work) or ["No batches are in progress."]:
             say(line)
     if work.faults:
@@ -747,37 +801,31 @@ def batches(wait: bool = False) -> None:
 
 async def collect_and_send(work: BatchWork, wait: bool) -> None:
     """Collect and send, and then collect until all batches have ended if `wait` is true."""
-    try:
+    await work.collect()
+    if (changed := changed_since(outboxes(work.journals))) is None:
+        await work.send()
+    else:
+        say(f"not sent: {changed} has changed since the last run: run the same command again", error=True)
+    pause = FIRST_POLL
+    while wait and not SHUTDOWN.is_set and any(is_awaited(batch, work.stuck) for batch in work.folder.pending()):
+        await wait_unless_shutdown(pause)
+        pause = min(1.5 * pause, LONGEST_POLL)
         await work.collect()
-        if (changed := changed_since_outboxes(work)) is None:
-            for batch in work.folder.batches()[0]:
-                if batch.state == BatchState.WRITTEN and batch.entry not in work.faults:
-                    await work.submit(batch)
-            await work.send()
-        else:
-            say(f"not sent: {changed} has changed since the last run: run the same command again", error=True)
-        pause = FIRST_POLL
-        while wait and not work.faults and work.folder.pending():
-            await asyncio.sleep(pause)
-            pause = min(1.5 * pause, LONGEST_POLL)
-            await work.collect()
-    finally:
-        await work.close()
 
 
-def changed_since_outboxes(work: BatchWork) -> Path | None:
-    """Return a file of the configuration that is newer than what is queued, or None."""
-    written = [path.stat().st_mtime for path in work.journals.glob(f"**/*{OUTBOX}")]
-    written += [
-        work.folder.file(batch, "json").stat().st_mtime
-        for batch in work.folder.batches()[0]
-        if batch.state == BatchState.WRITTEN
-    ]
-    if not written:
+def is_awaited(batch: Batch, stuck: Container[str]) -> bool:
+    """Return True if `--wait` waits for a batch. stuck: names of batches that have ended, but lack answers."""
+    return batch.id not in stuck and time.time() - batch.last_step_seconds < LONGEST_BATCH
+
+
+def changed_since(boxes: Mapping[Path, OutboxHeader]) -> Path | None:
+    """Return a file that decides what a run asks and that is newer than one of its outboxes, or None."""
+    if not boxes:
         return None
-    files = (path for folder in ("config", "resources", "extensions") for path in Path(folder).rglob("*"))
-    run_files = (path for path in Path().glob("*.y*ml"))
-    return next((path for path in (*run_files, *files) if path.is_file() and path.stat().st_mtime > min(written)), None)
+    oldest = min(path.stat().st_mtime for path in boxes)
+    places = {Path("config"), Path("resources"), *(Path(name) for header in boxes.values() for name in header.settings)}
+    files = (file for place in places for file in ([place] if place.is_file() else place.rglob("*")))
+    return next((file for file in files if file.is_file() and file.stat().st_mtime > oldest), None)
 
 
 class PendingBatch(NamedTuple):

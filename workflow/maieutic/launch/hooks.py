@@ -437,7 +437,12 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
     elif pending:
         from maieutic.launch.batches import pending_lines, send_batches
 
-        order = [str(journal) for job in planned_jobs(workflow) if (journal := job.params.get("journal"))]
+        order = [
+            str(job.params[name])
+            for job in snakemake_compat.in_order(planned_jobs(workflow), workflow)
+            for name in ("journal", "student_journal")
+            if job.params.get(name)
+        ]
         work = send_batches(BATCH_FAULTS, order)
         last = pending_lines(work)
         ends_pending = len(pending) == len(failed) and work.is_answered_later

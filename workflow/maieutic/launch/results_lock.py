@@ -23,38 +23,41 @@ LOCK_FILES: list[IO[str]] = []  # open lock files, kept until this process ends
 class Locked(Exception):
     """Error for results that another process has locked.
 
-    owner: its name; folder: its checkout; may_have_ended: True on a file system without locks.
+    owner: its name; folder: its checkout; command: its command, "" for a run; may_have_ended: True on a file system
+    without locks.
     """
 
-    def __init__(self, owner: str, folder: str, may_have_ended: bool = False) -> None:
+    def __init__(self, owner: str, folder: str, command: str = "", may_have_ended: bool = False) -> None:
         super().__init__(owner, folder)
-        self.owner, self.folder, self.may_have_ended = owner, folder, may_have_ended
+        self.owner, self.folder, self.command, self.may_have_ended = owner, folder, command, may_have_ended
 
 
-def take_lock(handle: IO[str]) -> None:
+def take_lock(handle: IO[str], command: str = "") -> None:
     """Lock the results by their open lock file, and write the owner into it. Raises Locked if another process has them.
 
-    On a file system without locks the owner in the file is the lock, which is printed.
+    command: the command that takes the lock, "" for a run. On a file system without locks the owner in the file is the
+    lock, which is printed.
     """
     try:
         is_locked = lock_exclusively(handle)
     except BlockingIOError:
         raise Locked(*owner_of(handle)) from None
     if not is_locked:
-        owner, folder = owner_of(handle)
+        owner, folder, other = owner_of(handle)
         if owner and not has_ended_here(owner):
-            raise Locked(owner, folder, may_have_ended=True)
+            raise Locked(owner, folder, other, may_have_ended=True)
         say(f"{Path(handle.name).parent}: {WITHOUT_LOCKS}", error=True)
     handle.truncate(0)
-    handle.write(f"{owner_line()} in {Path.cwd()}\n")
+    handle.write(f"{owner_line()} in {Path.cwd()}\n{command}\n")
     handle.flush()
 
 
-def owner_of(handle: IO[str]) -> tuple[str, str]:
-    """Return the owner that a lock file names, and the folder of its checkout; "" for a free lock."""
+def owner_of(handle: IO[str]) -> tuple[str, str, str]:
+    """Return the owner that a lock file names, the folder of its checkout, and its command; "" for a free lock."""
     handle.seek(0)
-    owner, _, folder = handle.read().strip().partition(" in ")
-    return owner, folder
+    line, _, command = handle.read().strip().partition("\n")
+    owner, _, folder = line.partition(" in ")
+    return owner, folder, command
 
 
 def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
@@ -65,10 +68,11 @@ def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
         take_lock(handle)
     except Locked as error:
         handle.close()
-        # Within one checkout, Snakemake's own lock (or --nolock) applies.
-        if error.folder == str(Path.cwd()) and not error.may_have_ended:
+        # Between runs of one checkout, Snakemake's own lock (or --nolock) applies.
+        if error.folder == str(Path.cwd()) and not error.may_have_ended and not error.command:
             return
-        problem = f"another run uses these results ({error.owner}, in {error.folder})"
+        user = f"`maieutic {error.command}`" if error.command else "another run"
+        problem = f"{user} uses these results ({error.owner}, in {error.folder})"
         fix = "wait until it ends, or link another results folder into this checkout"
         fix = f"wait until it ends; if it has ended already, delete {lock}" if error.may_have_ended else fix
         raise UserError(str(lock.resolve().parent), problem, fix) from None
@@ -85,7 +89,7 @@ def locked_results(command: str) -> Iterator[None]:
         return
     with open(lock, "a+", encoding="utf-8") as handle:
         try:
-            take_lock(handle)
+            take_lock(handle, command)
         except Locked as error:
             problem = f"a run uses {lock.parent.resolve()} ({error.owner})"
             raise UserError(f"maieutic {command}", problem, "wait until it ends, then repeat the command") from None

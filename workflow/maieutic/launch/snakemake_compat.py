@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -177,6 +177,12 @@ def executor_of(words: tuple[str, ...]) -> IntendedExecutor:
 def image_of_job(job: Job) -> tuple[str, str] | None:
     """Return the address and the file of the container image in which a job runs; None without a container."""
     return (job.container_img_url, job.container_img_path) if job.container_img else None
+
+
+def in_order(jobs: Iterable[Job], workflow: Workflow) -> list[Job]:
+    """Return jobs in the order in which the rules are written, which is that of the data, and of their wildcards."""
+    places = {rule.name: number for number, rule in enumerate(workflow.rules)}
+    return sorted(jobs, key=lambda job: (places.get(job.rule.name, len(places)), sorted(job.wildcards.items())))
 
 
 def was_interrupted(workflow: Workflow) -> bool:

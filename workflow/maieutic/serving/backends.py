@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB
-from maieutic.serving.batches import BatchFolder, OutboxHeader, batch_settings_of
+from maieutic.serving.batches import BatchFolder, OutboxHeader, batch_settings_of, settings_files
 from maieutic.serving.budget import BUDGET_VARIABLE, Purse, purse_of
 from maieutic.serving.devices import machine_gpus
 from maieutic.serving.leased_server import LeasedServer, pool_folder
@@ -217,7 +217,7 @@ def hosted_backend(
             run=settings.run, entry=settings.entry_of(name), model=model, asker=name, journal=str(files.journal),
             pictures=str(files.pictures) if files.pictures else None, limits=limits,
             price=settings.prices.get(settings.entry_of(name)),
-            allowance=os.environ.get(BUDGET_VARIABLE, ""),
+            allowance=os.environ.get(BUDGET_VARIABLE, ""), settings=settings_files(os.environ),
         )  # fmt: skip
         key = hosted_key(name, model) if limits is None else None
         server = server_settings(name, model, model.base_url, model.model, **({"api_key": key} if key else {}))

@@ -59,8 +59,8 @@ class BatchStatus(NamedTuple):
     """A batch as its endpoint describes it.
 
     provider_id: the endpoint's identifier of the batch; status: in lower case; output_file, error_file: identifiers of
-    its files, None for a missing file; completed, failed, total: counts of requests, 0 if not stated; faults: errors of
-    the whole batch.
+    its files, None for a missing file; completed, failed, total: counts of requests, 0 if not stated; is_counted: True
+    if counts are stated; faults: errors of the whole batch.
     """
 
     provider_id: str
@@ -70,6 +70,7 @@ class BatchStatus(NamedTuple):
     completed: int
     failed: int
     total: int
+    is_counted: bool
     faults: list[Refusal]
 
     @property
@@ -105,6 +106,7 @@ def batch_status(content: Any) -> BatchStatus:
         completed=completed,
         failed=failed,
         total=total,
+        is_counted=bool(counts),
         faults=[fault_of_batch(entry) for entry in entries if entry] if isinstance(entries, list) else [],
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -20,7 +21,8 @@ from pydantic import ValidationError
 
 from maieutic.config.models import HostedModel, Price
 from maieutic.core import paths
-from maieutic.core.errors import UserError
+from maieutic.core.errors import RUN_FILES_VARIABLE, UserError
+from maieutic.core.extensions import extension_folders
 from maieutic.core.files import atomic_file, write_text
 from maieutic.core.jobs import Job
 from maieutic.core.records import Record
@@ -77,6 +79,11 @@ def batch_settings_of(environment: Mapping[str, str]) -> BatchSettings:
     return BatchSettings.model_validate_json(value) if value else BatchSettings(run="")
 
 
+def settings_files(environment: Mapping[str, str]) -> list[str]:
+    """Return the run files of a job and the folders of its extensions, whose edits change what the run asks."""
+    return [*shlex.split(environment.get(RUN_FILES_VARIABLE, "")), *map(str, extension_folders())]
+
+
 # outboxes -------------------------------------------------------------------------------------------------------------
 
 
@@ -86,7 +93,8 @@ class OutboxHeader(Record):
     run: name of the run; entry: registry entry of the model; model: the entry itself; asker: name of the tutor or judge
     that asks; journal: path of the job's journal; pictures: folder of the pictures in messages; limits: limits of a
     batch, None if the entry does not use batches, so that the outbox only asks for answers of batches in progress;
-    price: prices of the model; allowance: the run's budget, as in `serving.budget.BUDGET_VARIABLE`.
+    price: prices of the model; settings: run files and folders of extensions; allowance: the run's budget, as in
+    `serving.budget.BUDGET_VARIABLE`.
     """
 
     run: str
@@ -97,6 +105,7 @@ class OutboxHeader(Record):
     pictures: str | None = None
     limits: BatchLimits | None = None
     price: Price | None = None
+    settings: list[str] = []
     allowance: str = ""
 
 
@@ -121,11 +130,14 @@ def read_requests(path: Path, skipped: int = 0) -> Iterator[QueuedRequest]:
 
 
 def outboxes(journals: Path) -> dict[Path, OutboxHeader]:
-    """Return the headers of all outboxes by path. journals: folder of all journals."""
+    """Return the headers of all outboxes of a folder of journals by path. Raises UserError for a damaged one."""
     headers = {}
     for path in sorted(journals.glob(f"**/*{OUTBOX}")):
         with open(path, encoding="utf-8") as lines:
-            headers[path] = OutboxHeader.model_validate_json(lines.readline())
+            try:
+                headers[path] = OutboxHeader.model_validate_json(lines.readline())
+            except ValidationError:
+                raise UserError(str(path), "the outbox cannot be read", "delete it, and run again") from None
     return headers
 
 
@@ -249,8 +261,18 @@ class BatchFolder:
 
     def remove(self, batch: Batch) -> None:
         """Remove all files of a batch."""
-        for suffix in ("json", "requests", "upload", "answers"):
+        for suffix in ("json", "requests", "answers"):
             self.file(batch, suffix).unlink(missing_ok=True)
+
+    def remove_leftovers(self) -> None:
+        """Remove what a killed call leaves: batches that were not submitted, and files without a record."""
+        for batch in self.batches()[0]:
+            if batch.state == BatchState.WRITTEN:
+                self.remove(batch)
+        for path in self.path.glob("*.*"):
+            record = path.with_name(f"{path.name.partition('.')[0]}.json")
+            if path.suffix in {".part", ".upload"} or not record.exists():
+                path.unlink(missing_ok=True)
 
     def batches(self) -> tuple[list[Batch], list[UserError]]:
         """Return the batches whose records can be read, the oldest first, and the errors of the other records."""
@@ -340,16 +362,10 @@ def passing_reason(refusal: Refusal) -> str | None:
 
 
 class AnswerIndex(NamedTuple):
-    """Index of the lines of a batch's answers.
-
-    places: byte offset of each request's line; answered: keys of the requests with an answer; repeated, foreign:
-    numbers of further lines about the same request, and of lines about other requests.
-    """
+    """Index of a batch's answers: byte offset of each request's line, and keys of the requests with an answer."""
 
     places: dict[str, int]
     answered: set[str]
-    repeated: int
-    foreign: int
 
 
 def index_answers(path: Path, keys: Collection[str]) -> AnswerIndex:
@@ -357,24 +373,18 @@ def index_answers(path: Path, keys: Collection[str]) -> AnswerIndex:
 
     keys: keys of the batch's requests.
     """
-    places, answered = dict[str, int](), set[str]()
-    place = repeated = foreign = 0
+    places, answered, place = dict[str, int](), set[str](), 0
     with open(path, "rb") as handle:
         for line in handle:
             begins, place = place, place + len(line)
-            if (parsed := parse_line(line)) is None:
+            if (parsed := parse_line(line)) is None or parsed.key not in keys:
                 continue
-            if parsed.key not in keys:
-                foreign += 1
-                continue
-            is_first = parsed.key not in places
-            repeated += not is_first
             is_answer = isinstance(parsed.outcome, dict) and parsed.key not in answered
-            if is_first or is_answer:
+            if parsed.key not in places or is_answer:
                 places[parsed.key] = begins
             if is_answer:
                 answered.add(parsed.key)
-    return AnswerIndex(places, answered, repeated, foreign)
+    return AnswerIndex(places, answered)
 
 
 def outcome_at(path: Path, place: int | None) -> Outcome:

@@ -172,6 +172,7 @@ class PurseState:
         self.open: dict[str, Open] = {}
         self.queue: dict[str, Waiting] = {}
         self.ratio: dict[str, float] = {}  # by model: largest ratio of billed to estimated prompt tokens
+        self.settled: set[str] = set()  # keys of the requests in batches that were settled
         self.answer: dict[str, int] = {}  # by model: most tokens of an answer that exceeded its reservation
 
     def apply(self, event: list[Any]) -> None:
@@ -180,10 +181,13 @@ class PurseState:
         if kind == "reserve":
             model, owner, until, *amount = rest
             self._settle(name)
+            self.settled.discard(name)
             self.open[name] = Open(model, Amount(*amount), owner, until)
             self._add(self.held if owner else self.spent, model, Amount(*amount))
         elif kind == "settle":
             model, *amount = rest
+            if name in self.open and not self.open[name].owner:
+                self.settled.add(name)
             self._settle(name)
             self._add(self.spent, model, Amount(*amount))
         elif kind == "wait":
@@ -405,12 +409,16 @@ class Purse:
             return
         with self.locked():
             most, known = self.most(request, batched=True), self._state.open.get(key)
+            if known is None and key in self._state.settled:
+                return  # by a call that was killed before it could note the batch as collected
         self.settle(Reservation(key, most._replace(amount=known.amount) if known else most, batched=True), usage)
 
     def release_in_batch(self, keys: Iterable[str]) -> None:
         """Cancel the reservations of requests that no batch contains."""
-        if events := [["settle", key, self.model, *Amount()] for key in keys if key in self._state.open]:
-            self._record(events)
+        with self.locked():  # what other processes have reserved
+            known = [key for key in keys if key in self._state.open]
+        if known:
+            self._record([["settle", key, self.model, *Amount()] for key in known])
 
     def reserved_in_batch(self, keys: Iterable[str]) -> Amount:
         """Return what is reserved for the requests of a batch."""

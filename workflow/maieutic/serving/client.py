@@ -362,10 +362,6 @@ class Client:
                 log.warning("%s: %s", self.server.name or self.server.base_url, line)
         return answer
 
-    def is_in_batch(self, key: str) -> bool:
-        """Return False: this client sends each request by itself."""
-        return False
-
     def pending_line(self) -> str:
         """Return "": this client has no requests that are answered later."""
         return ""

@@ -12,11 +12,6 @@ from maieutic.serving.budget import Purse
 from maieutic.serving.client import Client, Pending, Prepare, ServerSettings, unchanged_request
 
 
-def outbox_path(journal: Path) -> Path:
-    """Return the path of the outbox beside a journal."""
-    return journal.with_suffix(OUTBOX)
-
-
 def keys_in_batches(folder: BatchFolder) -> set[str]:
     """Return the keys, without prefix, of all requests in batches in progress. Raises UserError as in `pending`."""
     return {key for batch in folder.pending() for key in batch.keys}
@@ -42,7 +37,8 @@ class Outbox(Client):
         """identity: request-key fields of the model; in_batches: keys of the requests in batches in progress."""
         super().__init__(server, purse)
         self.header, self.identity, self.in_batches = header, identity, in_batches
-        self.path = outbox_path(Path(header.journal))
+        # Several models may share a journal, as in a curation.
+        self.path = Path(header.journal).with_suffix(f".{header.asker}{OUTBOX}")
         self.queued: set[str] = set()
         self._file: IO[str] | None = None
 
@@ -77,4 +73,6 @@ class Outbox(Client):
     async def close(self) -> None:
         """Close the connections, and discard an outbox that was not written."""
         await super().close()
+        if self._file is not None:
+            self._file.close()
         self._draft.unlink(missing_ok=True)
