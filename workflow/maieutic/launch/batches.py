@@ -349,8 +349,15 @@ class BatchWork:
         for path, header in boxes:
             groups[f"{header.entry} {header.model.model_dump_json()} {header.limits}"].append((path, header))
         by_key: dict[str, dict[str, list[OutboxHeader]]] = {}
+        first: dict[str, list[OutboxHeader]] = {}  # by key: the jobs that ask a request
         for name, group in groups.items():
-            by_key[name] = self._claimed(group)
+            by_key[name] = {}
+            for key, headers in self._claimed(group).items():
+                if key in first:  # the same model under another entry: one of them sends the request
+                    first[key] += headers
+                else:
+                    by_key[name][key] = first[key] = headers
+        for name, group in groups.items():
             await self._try(group, self._check(group, by_key[name]))
         unpaid = self._unpaid(boxes, {key for keys in by_key.values() for key in keys})
         for name, group in groups.items():
