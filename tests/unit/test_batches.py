@@ -21,11 +21,14 @@ from conftest import ROOT, enter_checkout
 from httpserver import Quiet, chat, serving
 from maieutic.config.batch_apis import batch_apis
 from maieutic.config.budget import Budget
+from maieutic.config.curation import read_stage
 from maieutic.config.models import HostedModel, Price
 from maieutic.core.errors import PENDING_PLACE, RUN_FILES_VARIABLE, UserError
-from maieutic.core.journal import FinishedRequest, failed_path, load_journal_answers
+from maieutic.core.journal import FinishedRequest, Journal, failed_path, load_journal_answers
 from maieutic.core.ledger import ledger_lines
 from maieutic.core.records import Reply
+from maieutic.curation.pipeline import run_all_seeds
+from maieutic.curation.stage_runner import StageRunner
 from maieutic.launch import batches as launched
 from maieutic.launch.batches import (
     batches,
@@ -35,8 +38,11 @@ from maieutic.launch.batches import (
     pending_lines,
     send_batches,
 )
+from maieutic.launch.results_lock import lock_results, locked_results
 from maieutic.launch.runs import runs
+from maieutic.replies.generate import ask_tutor
 from maieutic.serving import batch_endpoint
+from maieutic.serving.backends import JobFiles
 from maieutic.serving.batch_endpoint import PublicResolver, check_redirect
 from maieutic.serving.batches import (
     BATCH_VARIABLE,
@@ -53,7 +59,7 @@ from maieutic.serving.batches import (
 from maieutic.serving.budget import Allowance, Amount, Purse, open_purse
 from maieutic.serving.client import Unanswered
 from maieutic.serving.connections import Proxy, proxy_of
-from test_client import KEY, drive, with_budget, work
+from test_client import KEY, RequestLimits, drive, hosted, with_budget, work
 
 JOURNALS = Path("results/journal")
 
@@ -609,6 +615,131 @@ def test_a_batch_api_of_another_form_is_refused_before_anything_is_sent(address:
     with pytest.raises(ValueError, match=problem):
         HostedModel.model_validate(entry)
     HostedModel.model_validate({**entry, "batch": False})
+
+
+def begin(server: Served) -> Path:
+    """Begin the purse of a call, in which batches in progress stay reserved. Returns its path."""
+    purse = server.folder / "purse.jsonl"
+    pending = BatchFolder().pending()
+    open_purse(purse, [(batch.entry, batch.keys, batch.reserved_tokens, batch.reserved_usd) for batch in pending])
+    return purse
+
+
+def expired(batch: dict[str, Any], output: Lines, errors: Lines) -> tuple[Lines, Lines]:
+    """Let a batch expire before any request is answered."""
+    batch["status"] = "expired"
+    return [], [error_line(line["custom_id"], "batch_expired") for line in output]
+
+
+@pytest.mark.parametrize("end", ["queue", "expired", "lost submission"])
+def test_a_batch_that_answers_nothing_releases_its_reservation(end: str, server: Served) -> None:
+    with_budget(server.patch, server.folder, tokens=10**6)
+    if end == "queue":
+        server.failure = lambda number: FULL
+    if end == "expired":
+        server.edit = expired
+    server.job(5)
+    send_batches({}, [])
+    if end == "lost submission":
+        [batch] = BatchFolder().pending()
+        BatchFolder().save(batch.model_copy(update={"state": BatchState.SUBMITTING, "provider_id": None}))
+        server.batches.clear()
+    purse = begin(server)
+    assert spending(purse).tokens > 0
+    collect_batches()
+    assert not BatchFolder().pending() and spending(purse).tokens == 0
+
+
+def test_a_call_that_is_killed_before_it_notes_the_end_counts_once(server: Served) -> None:
+    """The ledger and the purse have the batch already."""
+    with_budget(server.patch, server.folder, tokens=10**6)
+    server.job(5)
+    send_batches({}, [])
+    purse = begin(server)
+
+    def end(folder: BatchFolder, batch: Batch) -> None:
+        raise KeyboardInterrupt
+
+    with server.patch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(BatchFolder, "remove", end)
+        collect_batches()
+    collect_batches()
+    lines = [line for line in ledger_lines(JOURNALS / "a/journal.ledger") if line.batched]
+    assert sum(line.requests for line in lines) == 4 and spending(purse)[:2] == (4, 48)
+
+
+def test_a_batch_that_is_cancelled_before_it_began_is_sent_anew(server: Served) -> None:
+    """The endpoint states counts of zero, and no files."""
+    server.looks = 10**6
+    server.call(4)
+    [batch] = server.batches.values()
+    batch |= {"status": "cancelled", "request_counts": {"total": 0, "completed": 0, "failed": 0}}
+    server.looks = 0
+    assert server.call(4) is None and server.submissions == 2
+    assert len(server.call(4) or ()) == 4
+
+
+def test_the_single_request_before_a_batch_may_fail_by_itself(server: Served) -> None:
+    server.answer = lambda body: (500, {"error": {"message": "x"}}) if "0+1?" in json.dumps(body) else echo(body)
+    assert len(server.calls(3) or ()) == 3 and len(answers_of("a")) == 2, "a failure is no answer"
+    assert failed_path(JOURNALS / "a/journal.jsonl").is_file() and server.submissions == 1
+
+
+def test_a_model_under_two_entries_is_asked_once(server: Served) -> None:
+    """Both jobs get the answers."""
+    limits = {name: BatchLimits(requests=50_000, mb=200) for name in ("m", "n")}
+    server.patch.setenv(BATCH_VARIABLE, BatchSettings(run="r", limits=limits).to_json())
+    for name, entry, count in (("a", "m", 6), ("b", "n", 9)):
+        folder = JOURNALS / name
+        places = [folder / file for file in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")]
+        with pytest.raises(UserError, match="for the next batch"):
+            ask_tutor(
+                entry,
+                hosted(server.address),
+                work(count),
+                RequestLimits(8, 1),
+                JobFiles(None, *places[:2]),
+                *places[2:],
+            )
+    send_batches({}, [])
+    collect_batches()
+    assert (len(answers_of("a")), len(answers_of("b"))) == (6, 9) and set(server.submitted.values()) == {1}
+
+
+def test_the_models_of_a_curation_have_an_outbox_each(server: Served) -> None:
+    """They share a journal, and a curation closes its clients at its end."""
+
+    class BothRoles:
+        def entries_with(self, role: Any) -> list[str]:
+            return ["gen", "judge"]
+
+    limits = {name: BatchLimits(requests=50_000, mb=200) for name in ("gen", "judge")}
+    server.patch.setenv(BATCH_VARIABLE, BatchSettings(run="r", limits=limits).to_json())
+    models = {name: hosted(server.address, model=name) for name in limits}
+    request = {"endpoint": "chat", "max_tokens": 5, "temperature": 0.0, "stop": []}
+
+    async def ask_both(crew: StageRunner, place: int) -> None:
+        asks = [
+            crew.asking[name].ask({**request, "messages": [{"role": "user", "content": f"{place}?"}]})
+            for name in limits
+        ]
+        for outcome in await asyncio.gather(*asks, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    with Journal(JOURNALS / "curation/c/1.jsonl", FinishedRequest) as journal:
+        stages = {"tag_domain": read_stage("tag_domain")}
+        crew = StageRunner(BothRoles(), models, {}, stages, journal, server.folder, 1)  # type: ignore[arg-type]
+        with pytest.raises(UserError, match="batches: c: 3 of 3 seeds have no answer yet: 3 for the next batch"):
+            asyncio.run(run_all_seeds("c", crew, 3, ask_both))
+    send_batches({}, [])
+    assert {batch.entry for batch in BatchFolder().pending()} == {"gen", "judge"}
+
+
+def test_a_run_does_not_start_beside_a_command_on_batches(server: Served) -> None:
+    Path("results").mkdir()
+    with locked_results("batches"), pytest.raises(UserError, match="`maieutic batches` uses these results"):
+        lock_results()
 
 
 def test_runs_lists_pending_batches_and_cancel_ends_them(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
