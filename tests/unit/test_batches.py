@@ -46,6 +46,7 @@ from maieutic.serving.backends import JobFiles
 from maieutic.serving.batch_endpoint import PublicResolver, check_redirect
 from maieutic.serving.batches import (
     BATCH_VARIABLE,
+    Batch,
     BatchFolder,
     BatchLimits,
     BatchSettings,
