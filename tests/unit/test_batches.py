@@ -770,7 +770,7 @@ def test_batches_waits_and_sends_what_an_interrupted_run_left(
     batches()
     assert "PENDING: 4 requests at" in capsys.readouterr().out
     batches(wait=True)
-    assert "No batches are in progress." in capsys.readouterr().out
+    assert "No batches are in progress: run snakemake again." in capsys.readouterr().out
     assert len(server.job(5) or ()) == 5 and set(server.submitted.values()) == {1}
     server.patch.setenv(RUN_FILES_VARIABLE, "runs/mine.yaml")
     server.job(9)

@@ -800,7 +800,7 @@ def batches(wait: bool = False) -> None:
         check_former_batches(work.journals)
         work.folder.remove_leftovers()
         run_work(work, collect_and_send(work, wait))
-        for line in pending_lines(work) or ["No batches are in progress."]:
+        for line in pending_lines(work) or ["No batches are in progress: run snakemake again."]:
             say(line)
     if work.faults:
         raise UserError.of(list(work.faults.values()))
