@@ -827,6 +827,15 @@ def test_a_batch_that_the_endpoint_forgot_is_an_error_with_its_record(server: Se
     assert len(server.calls(3) or ()) == 3 and server.submissions == 2
 
 
+def test_a_run_calls_no_address_that_only_a_record_names(server: Served, capfd: pytest.CaptureFixture[str]) -> None:
+    server.call(3)
+    collect_batches({("https://api.example.org/v1", "TEST_KEY")})
+    assert f"no entry of this run has the address {server.address}/v1 with this key" in capfd.readouterr().err
+    assert [batch["looks"] for batch in server.batches.values()] == [0]
+    collect_batches({(f"{server.address}/v1", "TEST_KEY")})
+    assert len(answers_of("a")) == 3
+
+
 def test_a_submission_that_was_cut_off_is_settled_by_the_next_call(server: Served) -> None:
     server.call(4)
     [batch] = BatchFolder().pending()

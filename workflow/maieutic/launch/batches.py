@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +78,7 @@ MOST_SUBMISSIONS = 2
 TOO_MANY_QUEUED = "token_limit_exceeded"  # error code of a batch that fails because too many tokens are queued
 CHECKED = "checked"  # entries that have answered a single request, by a digest of each
 Outboxes = list[tuple[Path, OutboxHeader]]
+Address = tuple[str, str | None]  # base URL of an endpoint, and the variable with its key
 
 
 class BatchOutcome(NamedTuple):
@@ -100,8 +101,9 @@ class BatchWork:
     answers cannot be had in this call; headers: the outboxes that were found.
     """
 
-    def __init__(self, journals: Path = Path(paths.JOURNALS)) -> None:
-        """journals: folder of all journals."""
+    def __init__(self, journals: Path = Path(paths.JOURNALS), addresses: Collection[Address] | None = None) -> None:
+        """journals: folder of all journals; addresses: of endpoints that may be called (default: all in records)."""
+        self.addresses = addresses
         self.journals, self.folder = journals, BatchFolder(journals / Path(paths.BATCHES).name)
         self.clients: dict[str, Client] = {}
         self.faults: dict[str, UserError] = {}
@@ -164,6 +166,10 @@ class BatchWork:
         for batch in self.folder.pending():
             if SHUTDOWN.is_set:
                 return
+            if self.addresses is not None and (batch.model.base_url, batch.model.key_env) not in self.addresses:
+                problem = f"no entry of this run has the address {batch.model.base_url} with this key"
+                say(f"batch {batch.provider_id} is left: {problem}; `maieutic batches` collects it", error=True)
+                continue
             try:
                 await self._collect(batch)
             except UserError as fault:
@@ -728,12 +734,13 @@ def check_former_batches(journals: Path) -> None:
             raise UserError(str(record), "a batch of an earlier version has answers that no journal has", fix)
 
 
-def collect_batches() -> BatchWork:
+def collect_batches(addresses: Collection[Address] | None = None) -> BatchWork:
     """Collect what has ended at the start of a run, and discard what earlier calls have not sent.
 
-    Returns the work, whose faults keep `send_batches` from sending. Raises UserError for unreadable records.
+    addresses: those of the run's entries, since a key must not go where a received folder of results says. Returns the
+    work, whose faults keep `send_batches` from sending. Raises UserError for unreadable records.
     """
-    work = BatchWork()
+    work = BatchWork(addresses=addresses)
     check_former_batches(work.journals)
     for path in work.journals.glob(f"**/*{OUTBOX}"):  # each job writes its own anew
         path.unlink(missing_ok=True)

@@ -303,7 +303,8 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     if has_batches(Path(paths.JOURNALS)):
         from maieutic.launch.batches import collect_batches  # imports the client, which few runs need here
 
-        BATCH_FAULTS.update(collect_batches().faults)
+        hosted = [entry for entry in plan.models.values() if isinstance(entry, HostedModel)]
+        BATCH_FAULTS.update(collect_batches({(entry.base_url, entry.key_env) for entry in hosted}).faults)
 
 
 def check_resources(plan: RulePlan, workflow: Workflow, jobs: Iterable[Job], models: list[str]) -> None:
