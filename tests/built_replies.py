@@ -11,7 +11,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -211,6 +213,7 @@ def _number_frames(steps: tuple[str, ...]) -> list[str]:
     ]
 
 
+@cache
 def reasonings(data: Path, task: str) -> list[Reasoning]:
     """Return all reasoning texts for a task, each in several formats. Texts with value None reach no verdict."""
     out: list[Reasoning] = []
@@ -324,14 +327,19 @@ def build(kinds: Path, data: Path, seed: int, per_form: int) -> Iterator[dict]:
     """Yield {task, kind, text, value}. The same arguments yield the same replies."""
     for task, families in yaml.safe_load(kinds.read_text(encoding="utf-8")).items():
         pool = reasonings(data, task)
+        fitting: dict[Any, dict[str, list[Reasoning]]] = {}  # by what decides which reasoning fits a form
         for family in families:
             for i, form in enumerate(family["forms"]):
                 rng = random.Random(f"{seed}/{task}/{family['kind']}/{i}")
-                by_value: dict[str, list[Reasoning]] = {}
-                for r in pool:
-                    if _fits(task, form, r):
-                        # Group verdicts by value, so that rare ones are drawn too; numbers form one group.
-                        by_value.setdefault("number" if task == "number" else str(r.value), []).append(r)
+                needs = frozenset(_SLOT.findall(form["text"])), repr({**form, "text": ""})
+                if needs not in fitting:
+                    by_value: dict[str, list[Reasoning]] = {}
+                    for r in pool:
+                        if _fits(task, form, r):
+                            # Group verdicts by value, so that rare ones are drawn too; numbers form one group.
+                            by_value.setdefault("number" if task == "number" else str(r.value), []).append(r)
+                    fitting[needs] = by_value
+                by_value = fitting[needs]
                 if not by_value:
                     raise ValueError(f"no reasoning fits {task}/{family['kind']}: {form}")
                 groups = sorted(by_value)
