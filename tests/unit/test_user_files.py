@@ -832,3 +832,57 @@ def test_what_stands_in_several_conversations_is_noted(tmp_path: Path) -> None:
     notes = read_transcripts(path, Reading()).notes
     assert "the same text in 3 conversations: 'This message was deleted'" in notes
     assert "conversations that differ from another one in their last message alone: 4" in notes
+
+
+JOINED = {  # a column by which messages of one role that follow each other differ -> the flag that is printed
+    "a note of the staff": ("kind", ["message", "message", "note"], "--only kind=message"),
+    "a draft of a speech": ("is_final", ["true", "true", "false"], "--only is_final=true"),
+    "two languages": ("lang", ["en", "en", "de"], "--only lang=en"),
+    "two students": ("author", ["Ana", "Ms Berg", "Zoé"], "--columns name=author"),
+    "an edit": ("replaces", ["", "", "2"], "delete the messages that another one replaces"),
+}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("case", JOINED)
+def test_messages_of_one_role_that_differ_are_a_doubt(case: str, nested: bool, tmp_path: Path) -> None:
+    """Otherwise they would be joined to one message."""
+    column, values, flag = JOINED[case]
+    roles = ["student", "tutor", "student" if case == "two students" else "tutor"]
+    messages = [
+        {"number": str(number), "role": role, "text": f"text {number}", column: value}
+        for number, (role, value) in enumerate(zip(roles, values, strict=True), 1)
+    ]
+    if case == "two students":
+        messages = [messages[0], messages[2], messages[1], {**messages[0], "number": "4"}]
+    rows = (
+        [{"conversation": "a", "messages": messages}]
+        if nested
+        else [{"conversation": "a", **message} for message in messages]
+    )
+    path = written(tmp_path / "chats.json", json.dumps(rows))
+    with pytest.raises(UserError) as error:
+        read_transcripts(path, Reading(sort="file"))
+    assert flag in error.value.line and column in error.value.line
+    if flag.startswith("--only"):
+        only = {column: frozenset({flag.partition("=")[2]})}
+        assert turns_of(path, Reading(sort="file", only=only)) == {"a": ["student: text 1", "tutor: text 2"]}
+
+
+def test_nested_messages_are_ordered_by_any_field_with_days(tmp_path: Path) -> None:
+    times = [{"$date": "2025-02-01T09:02:00Z"}, {"$date": "2025-02-01T09:01:00Z"}]
+    messages = [
+        {"role": role, "content": role, "sentAt": time} for role, time in zip(("assistant", "user"), times, strict=True)
+    ]
+    path = written(tmp_path / "chats.json", json.dumps([{"conversation": "a", "messages": messages}]))
+    assert turns_of(path) == {"a": ["student: user", "tutor: assistant"]}
+
+
+def test_ids_that_start_again_each_day_are_a_doubt(tmp_path: Path) -> None:
+    lines = ["conversation,date,role,text"]
+    for day in ("2025-04-01", "2025-04-02"):
+        for chat in ("1", "2"):
+            lines += [f"{chat},{day},student,{chat}+{day}?", f"{chat},{day},tutor,Try {chat} on {day}."]
+    path = written(tmp_path / "chats.csv", "\n".join(lines))
+    with pytest.raises(UserError, match="2 conversations go on on another day, behind rows of others, such as 1"):
+        read_transcripts(path, Reading(sort="file"))

@@ -106,7 +106,7 @@ def test_a_rule_file_writes_its_folder_and_reads_earlier_ones(name: str) -> None
 
 # Files outside all rules (those of servers, of the start of a run and of the partial report), and folders
 OUTSIDE_RULES = {
-    "JOURNALS", "SERVER_RECORD", "RUN_CONFIG", "RUN_PROVENANCE", "RUN_LOCK", "RUN_SPENDING", "PARTIAL_REPORT",
+    "JOURNALS", "SERVER_RECORD", "RUN_CONFIG", "RUN_PROVENANCE", "RUN_LOCK", "BATCHES", "RUN_SPENDING", "PARTIAL_REPORT",
     "PARTIAL_REPORT_LOG", "PREVIOUS_GRADES", "READER_CHANGES",
 }  # fmt: skip
 

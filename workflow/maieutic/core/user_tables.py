@@ -23,6 +23,7 @@ from maieutic.core.parquet import open_parquet, parquet_batches
 from maieutic.core.tables import DELIMITERS, LONGEST_CELL, Table, delimiter_of, parse_table
 from maieutic.core.workbooks import Sheet, cell_text, is_rounded, is_workbook, read_sheets, shown_otherwise
 
+WRITTEN_OBJECT = re.compile(r"\s*(?:\[\s*)?\{\s*['\"][\w.$@-]+['\"]\s*:")  # an object, or a list of objects
 MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON document, which is read at once
 MOST_PARQUET_MB = 400.0  # maximum size of the values of a Parquet file, which is compressed
 MOST_FAULTS = 20  # maximum number of faulty rows that are listed one by one
@@ -99,6 +100,11 @@ class UserTable(NamedTuple):
     form: str
     notes: list[str]
     percentages: int | None = 0
+
+
+def is_written_object(value: Any) -> bool:
+    """Return True for a text that is a list or an object as a program prints it, such as "[{'role': 'user', ...}]"."""
+    return isinstance(value, str) and WRITTEN_OBJECT.match(value) is not None
 
 
 class Faults:

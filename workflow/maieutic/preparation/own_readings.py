@@ -18,7 +18,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import MB, read_json_lines
 from maieutic.core.records import Item, Label, read_records
 from maieutic.core.terminal import say
-from maieutic.core.user_tables import preview, unused_columns
+from maieutic.core.user_tables import is_written_object, preview, unused_columns
 from maieutic.datasets.label_table import FIXED_COLUMNS, group_by_reply
 from maieutic.datasets.options import check_places
 from maieutic.datasets.pair_table import CHOICE_WORDS
@@ -201,6 +201,10 @@ def check_choices(path: Path, source: str, entry: PreferenceSet, records: Sequen
             str(path), f"column {column} has only 0 ({words['0']}) and 1 ({words['1']}), and 0 is a tie", fix
         )
     check_resolves(path, records)
+    fields = [entry.columns.get(name, name) for name in ("first", "second")]
+    if written := [record[name] for record in records for name in fields if is_written_object(record.get(name))]:
+        problem = f"{len(written):,} replies are objects that a program has written, such as {str(written[0])[:40]!r}"
+        raise UserError(str(path), problem, "write the reply alone in this column")
 
 
 def read_items(plan: Plan, benchmark: str, task: str, path: Path, folder: Path) -> None:

@@ -9,9 +9,9 @@ import html
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, time, timedelta
-from itertools import count, groupby
+from itertools import count, groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from maieutic.core.user_tables import (
     Row,
     UserTable,
     check_exact,
+    is_written_object,
     read_user_table,
     unused_columns,
 )
@@ -48,10 +49,13 @@ from maieutic.transcripts.times import (
 from maieutic.transcripts.turns import (
     PARENT,
     WrittenTurn,
+    is_turn_list,
     last_versions,
     named_export,
     parts_left_out,
+    plain,
     reply_in,
+    times_of,
     turns_in,
 )
 from maieutic.transcripts.understanding import Conversation, Message, Reading, Understanding
@@ -68,6 +72,7 @@ STATE = re.compile(  # in the name or a value of a column: messages that may not
 )
 # A text that stands in several conversations is shown: number of its words, of the conversations, and of texts shown
 LEAST_WORDS, LEAST_REPEATED, MOST_REPEATED = 3, 3, 3
+INNER_COLUMNS = {"role": "role", "text": "text", "name": "name"}  # of messages within a cell
 MOST_STATES = 6  # number of values up to which a column may tell states
 REPLY_NAME = re.compile(r"^(?:response|reply|output|completion|answer)", re.IGNORECASE)
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]")  # UTF-8 that was read as Latin-1
@@ -182,15 +187,32 @@ def doubt_of_ends(conversations: Sequence[Conversation], known: Understanding) -
 def chosen_rows(table: UserTable, known: Understanding) -> UserTable:
     """Return a table with only the rows that the user wants."""
     only = known.reading.only
-    if absent := [column for column in only if column not in table.columns]:
+    inner = {name for _, row in table.rows for value in row.values() for part in messages_in(value) for name in part}
+    if absent := [column for column in only if column not in {*table.columns, *inner}]:
         raise UserError(
             "--only", f"{known.path} has no column {absent[0]}, only {', '.join(table.columns)}", "correct the name"
         )
-    rows = [
-        placed for placed in table.rows if all(cell(placed[1], column) in values for column, values in only.items())
-    ]
+    outer = {column: values for column, values in only.items() if column in table.columns}
+    rows = [placed for placed in table.rows if is_chosen(placed[1], outer)]
     known.counts["rows left out by --only"] += len(table.rows) - len(rows)
+    if within := {column: values for column, values in only.items() if column not in outer}:
+        for _, row in rows:
+            for value in row.values():
+                if parts := messages_in(value):
+                    kept = [part for part in parts if is_chosen(part, within)]
+                    known.counts["messages left out by --only"] += len(parts) - len(kept)
+                    parts[:] = kept
     return table._replace(rows=rows)
+
+
+def is_chosen(row: Row, only: Mapping[str, frozenset[str]]) -> bool:
+    """Return True if a row, or a message, has one of the values that the user wants in each column."""
+    return all(cell({column: plain(row.get(column))}, column) in values for column, values in only.items())
+
+
+def messages_in(value: Any) -> list[dict[str, Any]]:
+    """Return the messages in a cell, which may be changed; an empty list for another value."""
+    return value if is_turn_list(value) and all(isinstance(part, dict) for part in value) else []
 
 
 # columns --------------------------------------------------------------------------------------------------------------
@@ -204,6 +226,10 @@ def check_texts(table: UserTable, named: Mapping[str, str], known: Understanding
     if changed:
         problem = f"{len(changed):,} texts are dates, times or truth values, such as {cell_text(changed[0])}"
         known.doubt(problem, "write these cells as text: a spreadsheet makes a date of 3/4")
+    written = [value for value in cells if is_written_object(value)]
+    if written and (len(columns) > 1 or "text" in named):
+        problem = f"{len(written):,} texts are objects that a program has written, such as {str(written[0])[:40]!r}"
+        known.doubt(problem, "write the message alone in this column, or all turns as a list in one column")
 
 
 def doubt_of_columns(table: UserTable, named: Mapping[str, str], known: Understanding) -> None:
@@ -246,11 +272,11 @@ def conversations_of_messages(table: UserTable, named: dict[str, str], known: Un
             rows[name].append((place, row))
     check_threads(rows, table, named, known)
     check_restarts(rows, table, named, known)
-    check_states(rows, table, named, known)
     rows = without_doubles(rows, table.columns, named, known)
     if not {"turn", "time"} & named.keys() and known.reading.sort != "file":
         doubt_of_unnamed_order(rows, table, named, known)
     order = ordered_rows(rows, named, known)
+    check_counted(order, table, named, known)
     return [
         conversation
         for name, members in order.items()
@@ -272,27 +298,92 @@ def check_restarts(
             used = named["conversation"]
             problem = f"{several:,} conversations have several values of {column}, as if {used} started again for each"
             known.doubt(problem, f"join {used} and {column} to ids of their own")
+    if "time" in named:
+        places = {id(row): number for number, (_, row) in enumerate(table.rows)}
+        resumed = [name for name, members in rows.items() if is_resumed(members, places, named)]
+        if resumed:
+            problem = (
+                f"{len(resumed):,} conversations go on on another day, behind rows of others, such as {resumed[0]}, as "
+                f"if {named['conversation']} started again each day"
+            )
+            fix = f"join {named['conversation']} and the day to ids of their own"
+            known.doubt(problem, fix, "one conversation for each id")
 
 
-def check_states(
+def is_resumed(members: Sequence[Placed], places: Mapping[int, int], named: Mapping[str, str]) -> bool:
+    """Return True if a conversation has a beginning of its own on a later day, behind rows of other conversations.
+
+    places: number of each row in the file, by its identity.
+    """
+    days = [
+        [row for _, row in block]
+        for _, block in groupby(members, key=lambda placed: re.split(r"[ T]", cell(placed[1], named["time"]))[0])
+    ]
+    apart = any(places[id(second[0])] > places[id(first[-1])] + 1 for first, second in pairwise(days))
+    return apart and all(len({cell(row, named["role"]) for row in day}) > 1 for day in days)
+
+
+def check_counted(
     rows: Mapping[str, Sequence[Placed]], table: UserTable, named: Mapping[str, str], known: Understanding
 ) -> None:
-    """Add a doubt for a column that is not used, and by which some messages of a conversation may not have counted."""
+    """Add a doubt for a column that is not used, and by which some messages of a conversation may not have counted.
+
+    It has the name or the values of a state, or messages of one role that follow each other, and would be joined,
+    differ in it.
+    """
     used = {part for column in named.values() for part in column.split(SEVERAL)}
     used |= {*known.reading.tags, *known.reading.names, *known.reading.only}
+    refused = [field for field, name in known.reading.columns.items() if not name]  # by --columns FIELD=
+    used |= {column for column in table.columns if any(fits(column, field) for field in refused)}
     for column in (name for name in table.columns if name not in used):
         values = Counter(cell(row, column) for members in rows.values() for _, row in members)
         is_state = STATE.search(SNAKE.sub("_", column)) or any(map(STATE.search, values))
         is_few = len(values) <= MOST_STATES or STATE.search(SNAKE.sub("_", column))
         varies = any(len({cell(row, column) for _, row in members}) > 1 for members in rows.values())
-        if not (is_state and is_few and varies):
+        joined = differing_neighbours(rows, column, named["role"], known) if "role" in named else 0
+        if not varies or not (joined or (is_state and is_few)):
             continue
         (usual, number), *others = values.most_common(MOST_STATES)
         listed = ", ".join(f"{value or 'empty'} ({count:,})" for value, count in [(usual, number), *others])
         problem = f"column {column} may tell messages that do not count: {listed}"
-        usual_rows, all_rows = shlex.quote(f"{column}={usual}"), shlex.quote(column)
-        fix = f"pass --only {usual_rows} to use these rows alone, or --tags {all_rows} to use all"
-        known.doubt(problem, fix)
+        if joined and not is_state:
+            problem = (
+                f"{joined:,} messages follow one of the same role, and differ from it in column {column}: {listed}"
+            )
+        several = [shlex.quote(f"{column}={value}") for value, _ in values.most_common()]
+        every = f"--only {' '.join(several)}" if rows is known.inner else f"--tags {shlex.quote(column)}"
+        chosen = f"pass --only {several[0]}, or another value, to use these alone"
+        if names_others(values.keys() - {""}, column, rows):
+            chosen = "delete the messages that another one replaces"
+        are_people = joined and not is_state and all(value[:1].isupper() for value in values if value)
+        person = f", or --columns {shlex.quote(f'name={column}')} if it names people" if are_people else ""
+        known.doubt(problem, f"{chosen}, or pass {every} to use all{person}")
+
+
+def names_others(values: Collection[str], column: str, rows: Mapping[str, Sequence[Placed]]) -> bool:
+    """Return True if a column's values are in another column, as those of a link to another message are."""
+    others = {cell(row, name) for members in rows.values() for _, row in members for name in row if name != column}
+    return bool(values) and {*values} <= others
+
+
+def differing_neighbours(rows: Mapping[str, Sequence[Placed]], column: str, role: str, known: Understanding) -> int:
+    """Return the number of messages that follow one of the same role, but differ from it in a column.
+
+    The column has few values, or names other messages in some rows. One with another value in each message tells
+    nothing.
+    """
+    cells = {name: [cell(row, column) for _, row in members] for name, members in rows.items()}
+    values = {value for cells_of in cells.values() for value in cells_of}
+    if all(len({*cells_of}) == len(cells_of) for cells_of in cells.values()):
+        return 0
+    if len(values) > MOST_STATES and ("" not in values or not names_others(values - {""}, column, rows)):
+        return 0
+    number = 0
+    for name, members in rows.items():
+        roles = [known.roles.get(cell(row, role).casefold()) for _, row in members]
+        for (before, after), (first, second) in zip(pairwise(cells[name]), pairwise(roles), strict=True):
+            number += first == second and first not in (None, SYSTEM) and before != after
+    return number
 
 
 def check_threads(
@@ -453,7 +544,7 @@ def message_of(
             known.faults.add(place, f"the text of the {role}'s turn is empty", fix)
         return []
     tutor = cell(row, named.get("tutor")) or None if role == TUTOR else None
-    speaker = cell(row, named.get("name")) or turn.word
+    speaker = cell(row, named.get("name")) or cell(turn.fields, "name") or turn.word
     return [Message(place, role, text, tutor, own_tags, speaker)]
 
 
@@ -467,6 +558,9 @@ def conversations_of_rows(table: UserTable, named: dict[str, str], known: Unders
     if sides is not None:
         return conversations_of_exchanges(table, named, sides, known)
     conversations = [of_row(place, row, named, known) for place, row in table.rows]
+    inner = [placed for placed_rows in known.inner.values() for placed in placed_rows]
+    fields = list(dict.fromkeys(str(column) for _, row in inner for column in row))
+    check_counted(known.inner, UserTable(fields, inner, table.form, []), INNER_COLUMNS, known)
     conversations = without_shorter(
         [conversation for conversation in conversations if conversation.messages or not known.reading.skip_empty],
         named,
@@ -569,7 +663,7 @@ def conversations_of_exchanges(
         known.doubt(problem, f"pass --columns {flags[0]} if so, or --columns {flags[1]}")
     if not {"turn", "time"} & named.keys() and known.reading.sort != "file":
         doubt_of_unnamed_order(rows, table, named, known)
-    check_states(rows, table, named, known)
+    check_counted(rows, table, named, known)
     conversations = []
     for name, members in ordered_rows(rows, named, known).items():
         messages: list[Message] = []
@@ -600,6 +694,7 @@ def of_row(place: str, row: Row, named: Mapping[str, str], known: Understanding)
             content = [{"role": "assistant", "content": reply}]
         for number, turn in enumerate(ordered_turns(place, content, column, known), 1):
             where = f"{place}, {column} {number}"
+            known.inner[name].append((where, {**turn.fields, "role": turn.word, "text": turn.text}))
             role = known.role_of(where, turn.word.strip())
             if role is not None and role != SYSTEM:
                 messages += message_of(where, turn, role, row, named, known, tags)
@@ -627,7 +722,7 @@ def ordered_turns(place: str, content: Any, column: str, known: Understanding) -
     if len(chosen) < len(turns):
         known.versions.append(place)
         turns = chosen if known.reading.takes_proposals else turns
-    times = [turn.time for turn in turns]
+    times = times_of(turns)
     if known.reading.sort == "file" or not all(times):
         return turns
     readings = read_times(times)

@@ -10,7 +10,7 @@ from typing import Any
 from maieutic.core.json_text import json_value
 from maieutic.core.user_tables import Faults, Row, UserTable
 from maieutic.core.workbooks import cell_text
-from maieutic.transcripts.turns import is_turn_list, listed_turn, text_of
+from maieutic.transcripts.turns import is_turn_list, listed_turn, plain, text_of
 
 # Names under which a column is found if it is not named.
 COLUMN_NAMES = {
@@ -27,19 +27,8 @@ COLUMN_NAMES = {
     "solution": ("solution", "reference_solution", "answer", "ground_truth"),
     "time": ("time", "timestamp", "created_at", "date"),
 }  # fmt: skip
-TYPED = {  # keys around one value
-    "S", "N", "BOOL", "stringValue", "integerValue", "timestampValue", "$oid", "$date", "$numberLong", "$numberInt",
-    "$numberDouble",
-}  # fmt: skip
 SEVERAL = "+"  # joins the names of several columns whose turns follow each other
 Placed = tuple[str, Row]  # a row with its place
-
-
-def plain(value: Any) -> Any:
-    """Return a value without the object that some databases write around it."""
-    while isinstance(value, dict) and len(value) == 1 and (key := next(iter(value))) in TYPED:
-        value = value[key]
-    return value
 
 
 def with_inner_fields(table: UserTable) -> UserTable:

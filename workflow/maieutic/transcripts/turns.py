@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from maieutic.core.json_text import json_value
@@ -16,6 +17,11 @@ TURN_SEPARATOR = "|EOM|"  # separates turns in MathDial's conversations
 LONGEST_SPEAKER = 40
 ID_KEYS = ("uuid", "id", "message_id")
 TIME_KEYS = ("created_at", "timestamp", "time", "create_time", "sent_at", "date")
+TYPED = {  # keys around one value
+    "S", "N", "BOOL", "stringValue", "integerValue", "timestampValue", "$oid", "$date", "$numberLong", "$numberInt",
+    "$numberDouble",
+}  # fmt: skip
+DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{10,}|\d[/.]\d+[/.]\d")  # in a time that shows its day
 PARENT = re.compile(r"parent|reply_?to", re.IGNORECASE)  # in the name of a field that names the message before
 PARTS = frozenset({"text", "input_text", "output_text", "thinking", "reasoning", "image", "image_url", "input_image"})
 TIME_OF_LINE = re.compile(r"^\s*[\[(]?\d{1,2}:\d{2}(?::\d{2})?(?:\s?[AaPp][Mm])?[\])]?[\s-]*")  # before a speaker
@@ -32,12 +38,20 @@ PRODUCTS_BY_KEYS = {  # exports whose objects are no list of messages, by keys t
 }
 
 
+def plain(value: Any) -> Any:
+    """Return a value without the object that some databases write around it."""
+    while isinstance(value, dict) and len(value) == 1 and (key := next(iter(value))) in TYPED:
+        value = value[key]
+    return value
+
+
 class WrittenTurn(NamedTuple):
     """One turn as written.
 
     word: the speaker's word; text: words of the turn; time: of the message, "" without one; parts_left_out: number of
     parts that are no text, such as pictures; colons: number of lines within it that look like another speaker's; inner:
-    number of known speakers within its lines; id, parent: names of the message and of the one before, "" without.
+    number of known speakers within its lines; id, parent: names of the message and of the one before, "" without;
+    fields: the message's other fields.
     """
 
     word: str
@@ -48,6 +62,7 @@ class WrittenTurn(NamedTuple):
     inner: int = 0
     id: str = ""
     parent: str = ""
+    fields: Mapping[str, Any] = MappingProxyType({})
 
 
 def named_export(record: Mapping[str, Any]) -> str | None:
@@ -99,19 +114,32 @@ def is_turn_list(value: Any) -> bool:
 def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[WrittenTurn]:
     """Return a list with a turn in a list, or an empty list for a call of a tool."""
     keys = {str(key).casefold(): key for key in turn} if isinstance(turn, dict) else {}
-    word = next((word for name in ROLE_KEYS if name in keys and (word := word_of(turn[keys[name]]))), None)
+    role = next((name for name in ROLE_KEYS if name in keys and word_of(turn[keys[name]])), None)
+    word = word_of(turn[keys[role]]) if role is not None else None
     texts = [text for name in TEXT_KEYS if name in keys and (text := text_of(turn[keys[name]])) is not None]
     text = next((text for text in texts if text.strip()), texts[0] if texts else None)
     if not (text or "").strip() and ({"tool_calls", "function_call"} & keys.keys() or has_tool_parts(turn)):
         return []
     if word is not None and text is not None:
-        time = next((str(turn[keys[name]]) for name in TIME_KEYS if name in keys), "")
+        time = next((str(plain(turn[keys[name]])) for name in TIME_KEYS if name in keys), "")
         left_out = max(parts_left_out(turn[keys[name]]) for name in TEXT_KEYS if name in keys)
         name_of_turn = next((str(turn[keys[name]]) for name in ID_KEYS if name in keys), "")
         parent = next((str(turn[key]) for name, key in keys.items() if PARENT.search(name) and turn[key]), "")
-        return [WrittenTurn(word, text, time, left_out, id=name_of_turn, parent=parent)]
+        own = {role, "role", *TEXT_KEYS}
+        fields = {name: plain(value) for name, value in turn.items() if str(name).casefold() not in own}
+        return [WrittenTurn(word, text, time, left_out, id=name_of_turn, parent=parent, fields=fields)]
     faults.add(place, f"turn {number} has no role or no text", "write each turn as an object with role and text")
     return []
+
+
+def times_of(turns: Sequence[WrittenTurn]) -> list[str]:
+    """Return the time of each turn: that of a usual name, or else of the first field that shows a day in every turn."""
+    if turns and not all(turn.time for turn in turns):
+        for name in turns[0].fields:
+            texts = [str(turn.fields.get(name) or "") for turn in turns]
+            if all(map(DATE.search, texts)) and len({*texts}) > 1:
+                return texts
+    return [turn.time for turn in turns]
 
 
 def last_versions(turns: Sequence[WrittenTurn]) -> list[WrittenTurn]:

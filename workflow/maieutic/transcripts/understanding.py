@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from maieutic.core.errors import UserError
 from maieutic.core.user_tables import Doubt, Faults
 from maieutic.transcripts.roles import doubt_of_roles, proposed_role, roles_by_word
+from maieutic.transcripts.shapes import Placed
 
 
 class Message(NamedTuple):
@@ -77,6 +78,7 @@ class Understanding:
         self.garbled = list[str]()  # texts in UTF-8 that were read as Latin-1
         self.versions = list[str]()  # places of conversations with several versions of a message
         self.out_of_order = list[str]()  # places of conversations in one cell, by the times of their messages
+        self.inner: dict[str, list[Placed]] = defaultdict(list)  # messages within cells, by conversation
         self.roles = roles_by_word(reading.roles)
 
     def role_of(self, place: str, word: str) -> str | None:
