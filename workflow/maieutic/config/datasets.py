@@ -152,5 +152,10 @@ class Dataset(StrictModel):
         if not copy.pinned or (copy.records is None and not copy.curated):
             if copy.hub:
                 raise Unpinned(place, f"{copy.hub.repo} has no pinned commit, or no number of records", PIN_FIX)
-            raise Unpinned(place, "sha256 or records is null: the file is not pinned", PIN_COMMAND_FIX)
+            own_file = (
+                "set sha256 (`sha256sum FILE`) and records for your own file, "
+                "or remove the dataset's tasks from run.tasks"
+            )
+            fix = PIN_COMMAND_FIX if copy.url else own_file
+            raise Unpinned(place, "sha256 or records is null: the file is not pinned", fix)
         return copy

@@ -29,7 +29,7 @@ def word_problem_items(records: list[SourceRecord], task: str) -> list[Item]:
     solution is the reply of the human reference.
     """
     items, faults = [], []
-    for number, record in enumerate(records, 1):
+    for number, record in enumerate(records):
         question = required_field(record, "question", number)
         text, options = required_field(record, "answer", number), options_of(question)
         answer = normalise_answer(text, options)
@@ -39,7 +39,7 @@ def word_problem_items(records: list[SourceRecord], task: str) -> list[Item]:
         solution = str(record.get("solution") or "").strip()
         items.append(
             Item(
-                id=str(record.get("id") or f"problem-{number - 1:04d}"),
+                id=str(record.get("id") or f"problem-{number:04d}"),
                 task=task,
                 cluster=cluster_of(question),
                 vars={"question": question},

@@ -737,8 +737,8 @@ def check_former_batches(journals: Path) -> None:
 def collect_batches(addresses: Collection[Address] | None = None) -> BatchWork:
     """Collect what has ended at the start of a run, and discard what earlier calls have not sent.
 
-    addresses: those of the run's entries, since a key must not go where a received folder of results says. Returns the
-    work, whose faults keep `send_batches` from sending. Raises UserError for unreadable records.
+    addresses: those of the run's entries, since a key must not go to an address that a received folder of results
+    names. Returns the work, whose faults keep `send_batches` from sending. Raises UserError for unreadable records.
     """
     work = BatchWork(addresses=addresses)
     check_former_batches(work.journals)

@@ -369,8 +369,8 @@ def names_others(values: Collection[str], column: str, rows: Mapping[str, Sequen
 def differing_neighbours(rows: Mapping[str, Sequence[Placed]], column: str, role: str, known: Understanding) -> int:
     """Return the number of messages that follow one of the same role, but differ from it in a column.
 
-    The column has few values, or names other messages in some rows. One with another value in each message tells
-    nothing.
+    The column has few values, or names other messages in some rows. One with another value in each message counts
+    messages, and is left aside.
     """
     cells = {name: [cell(row, column) for _, row in members] for name, members in rows.items()}
     values = {value for cells_of in cells.values() for value in cells_of}

@@ -125,8 +125,8 @@ def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Writ
         left_out = max(parts_left_out(turn[keys[name]]) for name in TEXT_KEYS if name in keys)
         name_of_turn = next((str(turn[keys[name]]) for name in ID_KEYS if name in keys), "")
         parent = next((str(turn[key]) for name, key in keys.items() if PARENT.search(name) and turn[key]), "")
-        own = {role, "role", *TEXT_KEYS}
-        fields = {name: plain(value) for name, value in turn.items() if str(name).casefold() not in own}
+        used = {role, "role", *TEXT_KEYS}
+        fields = {name: plain(value) for name, value in turn.items() if str(name).casefold() not in used}
         return [WrittenTurn(word, text, time, left_out, id=name_of_turn, parent=parent, fields=fields)]
     faults.add(place, f"turn {number} has no role or no text", "write each turn as an object with role and text")
     return []
