@@ -35,6 +35,8 @@ CURRENCY_CODE = re.compile(  # of ISO 4217, or its usual abbreviation
     rf"^(?:(?:{CODES})(?=[\s\d-])|(?:Frs?|Rs|kr)\.?(?=\s*\d)|(?:R|US|A|C|NZ|S|HK)?\$(?=\s*\d))"
     rf"|(?<=[\d\s\u2013-])(?:{CODES})$"
 )
+FORMULA = re.compile(r"^\$([^$]+)\$$")  # a number in the marks of a formula
+LATEX_FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
 LATEX = {"\\$": "$", "\\%": "%", "{,}": "", "\\,": "", "\\!": "", "^\\circ": "", "^{\\circ}": ""}  # of numbers
 # A price without cents, as in Switzerland, Germany and India
 WHOLE_PRICE = re.compile(r"(\d)(?:[.,](?:\u2013|\u2014|-{1,2})|/-)$")
@@ -106,8 +108,9 @@ def usual_notation(text: str) -> str:
     """Return a number in a notation that only some programs write, in the usual one; other texts unchanged.
 
     These are powers of ten (1.2E+03, 3×10^8), fractions in one character (2½), a leading plus, the Swiss 45.– and codes
-    of currencies (CHF 45). Commas are decimal signs in no power of ten.
+    of currencies (CHF 45), and a formula ($\\frac{3}{4}$). Commas are decimal signs in no power of ten.
     """
+    text = LATEX_FRACTION.sub(r"\1/\2", FORMULA.sub(r"\1", text.strip()))
     for sign, usual in LATEX.items():
         text = text.replace(sign, usual)
     text = "".join(f" {unicodedata.normalize('NFKC', sign)}" if sign in FRACTIONS else sign for sign in text)

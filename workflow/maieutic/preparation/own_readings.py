@@ -266,6 +266,7 @@ def is_accepted(grader: Grader, item: Item, text: str) -> bool:
 def read_recorded(path: Path, folder: Path) -> None:
     """Read recorded replies. Raises UserError for several tutors in one file, and for cells that are no replies."""
     records = [record for record in read_foreign_replies(path) if isinstance(record, dict)]
+    records = [record for record in records if not record.get("left_out")]
     columns = list(dict.fromkeys(str(name) for record in records for name in record))
     by_folded = {name.casefold(): name for name in columns}
     check_reply_columns(path, records)
