@@ -38,7 +38,6 @@ from maieutic.core.states import FAILED_MARK, state_of
 from maieutic.core.terminal import say
 from maieutic.launch.requests import ASSUMED_ANSWER_CHARS
 from maieutic.launch.results_lock import locked_results
-from maieutic.launch.runs import NO_NAME
 from maieutic.replies.generate import RequestCounts, usage_of_answer
 from maieutic.serving.answers import Answer, MalformedAnswer, usage_of
 from maieutic.serving.backends import hosted_client
@@ -46,6 +45,7 @@ from maieutic.serving.batch_endpoint import SEND_SINGLY, BatchEndpoint, BatchSta
 from maieutic.serving.batches import (
     FORMER,
     MEGABYTE,
+    NO_NAME,
     OUTBOX,
     Asker,
     Batch,

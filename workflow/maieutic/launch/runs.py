@@ -12,8 +12,7 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.terminal import say
 from maieutic.core.yaml_files import read_yaml
-
-NO_NAME = "(no name)"  # shown for a run whose run file does not set `run.name`
+from maieutic.serving.batches import NO_NAME
 
 
 class RunFolder(NamedTuple):

@@ -36,6 +36,7 @@ BATCH_VARIABLE = "MAIEUTIC_BATCHES"
 FORMER = ".batches"  # suffix of the folders in which an earlier version kept batches beside their journals
 OUTBOX = ".outbox"  # suffix of a job's outbox, which is beside the job's journal
 MEGABYTE = 1_000_000
+NO_NAME = "(no name)"  # shown for a run whose run file does not set `run.name`
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HTTP_OK, HTTP_ERRORS = 200, range(400, 600)
 
