@@ -277,7 +277,7 @@ class BatchWork:
                 answer = replace(answer, seconds=0.0, attempts=number, batched=True)
                 entries.put(queued.key, FinishedRequest(key=KEY_PREFIX + queued.key, **vars(answer)))
             counts = {journal: add_answers(Path(journal), asker, entries) for journal, asker in batch.askers.items()}
-        say(f"{batch.host}: batch {batch.provider_id} {batch.status}: {summary_of(counts, unanswered)}", error=True)
+        say(f"{batch.host}: batch {batch.provider_id} {batch.status}: {counts_line(counts, unanswered)}", error=True)
         if batch.status.startswith("cancel") and unanswered:
             problem = f"batch {batch.provider_id} of {batch.entry} was cancelled"
             say(
@@ -442,7 +442,7 @@ class BatchWork:
         client, pictures = self.client(header), pictures_of(boxes)
         queued, counts = next(unique_requests(boxes, by_key)), RequestCounts()
         try:
-            answer = await client.ask(queued.request, lambda request: with_pictures(request, pictures))
+            answer = await client.ask(queued.request, lambda request: with_data_urls(request, pictures))
             counts = counts.plus(usage_of_answer(answer))
             entry = FinishedRequest(key=KEY_PREFIX + queued.key, **vars(answer))
             for asker in by_key.pop(queued.key):
@@ -599,7 +599,7 @@ def add_entries(journal: Path, entries: Sequence[FinishedRequest]) -> None:
             failures.add(entry)
 
 
-def summary_of(counts: Mapping[str, Mapping[str, FinishedRequest]], unanswered: Mapping[str, str]) -> str:
+def counts_line(counts: Mapping[str, Mapping[str, FinishedRequest]], unanswered: Mapping[str, str]) -> str:
     """Return the numbers of answered, refused and unanswered requests as text. counts: answers by journal and key."""
     entries = {key: entry for answers in counts.values() for key, entry in answers.items()}
     answered = sum(entry.error is None for entry in entries.values())
@@ -672,14 +672,14 @@ def unique_requests(boxes: Outboxes, keys: Container[str]) -> Iterator[QueuedReq
                 yield queued
 
 
-def with_pictures(request: dict[str, Any], pictures: str | None) -> dict[str, Any]:
+def with_data_urls(request: dict[str, Any], pictures: str | None) -> dict[str, Any]:
     """Return a request with its pictures as data URLs. pictures: their folder."""
     return {**request, "messages": as_sent(request["messages"], Path(pictures) if pictures else None)}
 
 
 def batch_line(client: Client, queued: QueuedRequest, url: str, pictures: str | None) -> bytes:
     """Return a request as a line of a batch's file."""
-    body = body_of(client.server, with_pictures(queued.request, pictures))
+    body = body_of(client.server, with_data_urls(queued.request, pictures))
     return json.dumps({"custom_id": queued.key, "method": "POST", "url": url, "body": body}).encode() + b"\n"
 
 
