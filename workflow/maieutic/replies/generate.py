@@ -285,6 +285,7 @@ def check_pending(title: str, progress: Progress, what: str, askers: Iterable[Mo
     problem = f"{title}: {progress.later} of {progress.total} {what} have no answer yet: {'; '.join(pending)}"
     if (others := progress.failed - progress.later) > 0:
         problem += f"; {others} others stayed unanswered ({progress.reasons()})"
+        raise UserError(title, problem.removeprefix(f"{title}: "), "run again: only unanswered requests are sent")
     raise UserError(PENDING_PLACE, problem, "run the same command again later")
 
 
