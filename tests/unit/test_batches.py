@@ -887,7 +887,7 @@ def test_requests_that_fail_live_are_not_called_pending(server: Served) -> None:
     server.call(3)
     server.patch.delenv(BATCH_VARIABLE)
     server.answer = lambda body: (500, {"error": {"message": "down"}})
-    with pytest.raises(UserError, match=r"(answers no request: |stayed unanswered \().*500 down|500 down"):
+    with pytest.raises(UserError, match="500 down"):
         server.job(5)
 
 
