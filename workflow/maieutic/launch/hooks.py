@@ -48,7 +48,7 @@ from maieutic.launch.snakemake_compat import (
 )
 from maieutic.launch.stage import save_config_job
 from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan
-from maieutic.serving.batches import BATCH_VARIABLE, BatchFolder, BatchLimits, BatchSettings, has_batches
+from maieutic.serving.batches import BATCH_VARIABLE, OUTBOX, BatchFolder, BatchLimits, BatchSettings, has_batches
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 
@@ -433,8 +433,9 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
     failed = snakemake_compat.failed_jobs(workflow)
     pending = [job for job in failed if messages.is_pending(job, STARTED_AT_SECONDS)]
     last, ends_pending = list[str](), False
-    if pending and snakemake_compat.was_interrupted(workflow):
-        last = ["requests for batches were not sent, because the run was interrupted"]
+    if snakemake_compat.was_interrupted(workflow):
+        if any(Path(paths.JOURNALS).glob(f"**/*{OUTBOX}")):
+            last = ["requests for batches were not sent, because the run was interrupted"]
     elif pending:
         from maieutic.launch.batches import pending_lines, send_batches
 
