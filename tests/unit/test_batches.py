@@ -31,17 +31,20 @@ from maieutic.curation.pipeline import run_all_seeds
 from maieutic.curation.stage_runner import StageRunner
 from maieutic.launch import batches as launched
 from maieutic.launch.batches import (
+    BatchWork,
     batches,
     cancel,
     collect_batches,
     pending_batches,
     pending_lines,
     send_batches,
+    spend,
 )
 from maieutic.launch.results_lock import lock_results, locked_results
 from maieutic.launch.runs import runs
-from maieutic.replies.generate import ask_tutor
+from maieutic.replies.generate import RequestCounts, ask_tutor
 from maieutic.serving import batch_endpoint
+from maieutic.serving.answers import Answer
 from maieutic.serving.backends import JobFiles
 from maieutic.serving.batch_endpoint import PublicResolver, check_redirect
 from maieutic.serving.batches import (
@@ -667,6 +670,19 @@ def test_a_call_that_is_killed_before_it_notes_the_end_counts_once(server: Serve
     collect_batches()
     lines = [line for line in ledger_lines(JOURNALS / "a/journal.ledger") if line.batched]
     assert sum(line.requests for line in lines) == 4 and spending(purse)[:2] == (4, 48)
+
+
+def test_failed_attempts_are_counted_once_beside_probes(server: Served) -> None:
+    """They belong to the requests, not to the probes, which have a line of their own."""
+    server.job(1)
+    sender = BatchWork()
+    [header] = outboxes(sender.journals).values()
+    client = sender.client(header)
+    client.probe_answers.append(Answer("1", None, "stop", 5, 1, 0.0, 1))
+    spend(header.journal, header.asker, header.entry, RequestCounts(), client, {"HTTP 500": 2})
+    probe, failed = ledger_lines(JOURNALS / "a/journal.ledger")
+    assert (probe.prompt_tokens, probe.requests, probe.retries) == (5, 1, {})
+    assert (failed.prompt_tokens, failed.requests, failed.retries) == (0, 0, {"HTTP 500": 2})
 
 
 def test_a_batch_that_is_cancelled_before_it_began_is_sent_anew(server: Served) -> None:

@@ -72,8 +72,8 @@ SETTLE_SECONDS = 30.0  # a submission that was cut off may reach the endpoint's 
 FIRST_POLL, LONGEST_POLL = 5.0, 60.0  # seconds between two looks at the batches, at first and later
 LONGEST_BATCH = 26 * 3600.0  # seconds after its last step for which a batch is waited for: providers promise a day
 GRACE = 60.0  # seconds that an upload or a submission has after a first signal
-# Number of batches that may leave a request unanswered before it is recorded as failed. It is then in one more batch,
-# as any failed request is asked once more, and in further ones after `maieutic forget`.
+# Number of batches that may leave a request unanswered before it is recorded as failed. Like any failed request, it is
+# then asked once more, in one more batch; `maieutic forget` allows further ones.
 MOST_SUBMISSIONS = 2
 TOO_MANY_QUEUED = "token_limit_exceeded"  # error code of a batch that fails because too many tokens are queued
 CHECKED = "checked"  # entries that have answered a single request, by a digest of each
@@ -151,7 +151,7 @@ class BatchWork:
             purse.release_in_batch(batch.keys)
 
     def note_fault(self, entry: str, fault: UserError) -> None:
-        """Note the error after which nothing more is sent to an entry, and print it."""
+        """Print an error, and send nothing more to its entry."""
         self.faults[entry] = fault
         for each in fault.all:
             say(each.line, error=True)
@@ -159,7 +159,7 @@ class BatchWork:
     # collection -------------------------------------------------------------------------------------------------------
 
     async def collect(self) -> None:
-        """Collect the answers of all batches that have ended into the journals of the jobs that asked.
+        """Collect the batches that have ended. Each answer goes to the journals of all jobs that need it.
 
         Raises UserError if a record cannot be read: its requests would be sent again.
         """
@@ -507,7 +507,7 @@ class BatchWork:
         self, header: OutboxHeader, by_key: Mapping[str, list[OutboxHeader]], url: str, chosen: list[QueuedRequest],
         size: int, pictures: str | None,
     ) -> Batch:  # fmt: skip
-        """Write a batch and its requests to disk, and return it."""
+        """Return a new batch of the chosen requests, with its record and its requests on disk."""
         askers: dict[str, Asker] = {}
         for queued in chosen:
             for box in by_key[queued.key]:
@@ -614,7 +614,7 @@ def spend_batch(
 ) -> None:
     """Append the usage of a batch to the ledgers of the journals. A request of several jobs is counted for the first.
 
-    counts: answers by journal and key; retries: numbers of unanswered requests by reason, for the first ledger.
+    counts: answers by journal and key; retries: numbers of unanswered requests by reason, counted in the first ledger.
     """
     seen = set[str]()
     for journal, answers in counts.items():
@@ -633,7 +633,8 @@ def spend(
 ) -> None:  # fmt: skip
     """Append requests that the run itself has sent to the ledger of a journal, with probes and failed tries apart.
 
-    batch: name of the part of a batch with these requests, which is counted once; None for single requests.
+    retries: numbers of failed attempts at these requests, by reason; batch: name of the part of a batch with these
+    requests, which is counted once; None for single requests.
     """
     others = RequestCounts()
     while client.probe_answers:
@@ -644,17 +645,19 @@ def spend(
     if client.purse is not None:
         charged, client.purse.charged = client.purse.charged.usd, Amount()
     ledger = ledger_path(Path(journal))
-    known = {line.batch for line in ledger_lines(ledger)} if batch and ledger.is_file() else set()
-    for part, name in ((others, None), (counts, batch)):
-        if part != RequestCounts() or (part is counts and retries):
-            if name in known and name is not None:
-                continue
-            line = JobSpending(
-                time=utc_now(), asker=asker, model=entry, **part._asdict(), seconds=0.0, batched=name is not None,
-                retries=dict(retries), unheeded=dict(client.watcher.lines), batch=name, charged_usd=charged,
-            )  # fmt: skip
-            append_spending(Path(journal), line)
-            charged = 0.0
+    known = {line.batch for line in ledger_lines(ledger)} if batch and ledger.is_file() else set[str | None]()
+    parts: list[tuple[RequestCounts, str | None, Mapping[str, int]]] = []
+    if others != RequestCounts():
+        parts.append((others, None, {}))
+    if (counts != RequestCounts() or retries) and batch not in known:
+        parts.append((counts, batch, retries))
+    for part, name, failures in parts:
+        line = JobSpending(
+            time=utc_now(), asker=asker, model=entry, **part._asdict(), seconds=0.0, batched=name is not None,
+            retries=dict(failures), unheeded=dict(client.watcher.lines), batch=name, charged_usd=charged,
+        )  # fmt: skip
+        append_spending(Path(journal), line)
+        charged = 0.0
 
 
 def pictures_of(boxes: Outboxes) -> str | None:
@@ -772,7 +775,7 @@ def send_batches(faults: Mapping[str, UserError], order: Sequence[str]) -> Batch
 
 
 def pending_lines(work: BatchWork) -> list[str]:
-    """Return a line for each provider with batches in progress, and for the jobs that the budget does not pay."""
+    """Return what a user still waits for: a line for each provider with batches in progress, one for unpaid jobs."""
     by_host: dict[str, list[Batch]] = defaultdict(list)
     for batch in work.folder.batches()[0]:
         if batch.is_pending:
