@@ -48,7 +48,7 @@ class AnswersOnFile(ModelRequests):
         super().__init__(name, model, dict(identity), kept, Backend(refuse_client))
         self.unanswered_lengths: dict[str, int] = {}
         self.asked_in_batches: dict[str, int] = {}
-        self.in_batches = {key for batch in BatchFolder().pending() for key in batch.keys}
+        self.in_batches = BatchFolder().pending_keys()
 
     @property
     def has_answers(self) -> bool:

@@ -68,7 +68,7 @@ def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
         take_lock(handle)
     except Locked as error:
         handle.close()
-        # Between runs of one checkout, Snakemake's own lock (or --nolock) applies.
+        # Two runs of the same checkout are left to Snakemake, which locks them itself unless --nolock is set.
         if error.folder == str(Path.cwd()) and not error.may_have_ended and not error.command:
             return
         user = f"`maieutic {error.command}`" if error.command else "another run"

@@ -144,9 +144,9 @@ def mcc(sums: Counts) -> Counts:
 
 
 def detection_counts(items: Sequence[GradedItem]) -> Counts:
-    """Return four 0/1 counts per item: mistake located, solution wrong, right solution accepted, solution right.
+    """Return one row of four 0/1 counts per item, which sum to the hits and totals of both kinds of solutions.
 
-    The first two concern wrong solutions, the others right ones.
+    The columns: the mistake was located, the solution is wrong, the right solution was accepted, the solution is right.
     """
     return np.array(
         [

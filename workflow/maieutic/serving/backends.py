@@ -208,9 +208,9 @@ def hosted_backend(
     limits = settings.limits_of(name)
 
     async def start() -> Any:
-        from maieutic.serving.outbox import Outbox, keys_in_batches
+        from maieutic.serving.outbox import Outbox
 
-        in_batches = keys_in_batches(BatchFolder())
+        in_batches = BatchFolder().pending_keys()
         if limits is None and not in_batches:
             return hosted_client(name, model, purse)
         header = OutboxHeader(

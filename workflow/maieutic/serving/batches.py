@@ -293,6 +293,10 @@ class BatchFolder:
             raise UserError.of(faults)
         return [batch for batch in batches if batch.is_pending]
 
+    def pending_keys(self) -> set[str]:
+        """Return the keys, without prefix, of all requests in batches in progress. Raises UserError as in `pending`."""
+        return {key for batch in self.pending() for key in batch.keys}
+
     def forget_unanswered(self, journal: str) -> None:
         """Forget the requests of a journal that collected batches left unanswered, so that they may be sent again."""
         for batch in self.batches()[0]:

@@ -664,7 +664,7 @@ def is_alien(error: Exception) -> bool:
 
 
 def stated_seconds(error: Exception) -> float | None:
-    """Return the seconds that a refusal asks to wait; None if it states no wait, and for other errors."""
+    """Return the wait in seconds that a refusal states; None without one, or if the error is no refusal."""
     return error.refusal.wait.seconds if isinstance(error, ErrorStatus) and error.refusal.wait else None
 
 

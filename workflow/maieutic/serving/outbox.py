@@ -7,14 +7,9 @@ from typing import IO, Any
 
 from maieutic.core.journal import KEY_PREFIX, request_key
 from maieutic.serving.answers import Answer
-from maieutic.serving.batches import OUTBOX, BatchFolder, OutboxHeader, QueuedRequest
+from maieutic.serving.batches import OUTBOX, OutboxHeader, QueuedRequest
 from maieutic.serving.budget import Purse
 from maieutic.serving.client import Client, Pending, Prepare, ServerSettings, unchanged_request
-
-
-def keys_in_batches(folder: BatchFolder) -> set[str]:
-    """Return the keys, without prefix, of all requests in batches in progress. Raises UserError as in `pending`."""
-    return {key for batch in folder.pending() for key in batch.keys}
 
 
 class Outbox(Client):
