@@ -878,6 +878,21 @@ def test_nested_messages_are_ordered_by_any_field_with_days(tmp_path: Path) -> N
     assert turns_of(path) == {"a": ["student: user", "tutor: assistant"]}
 
 
+def test_two_fields_with_days_that_differ_in_order_are_a_doubt(tmp_path: Path) -> None:
+    """Whichever comes first, and also beside a field whose days are no times."""
+    sent = {"user": "2025-02-01T09:01:00Z", "assistant": "2025-02-01T09:02:00Z"}
+    read = {"user": "2025-02-03T09:00:00Z", "assistant": "2025-02-02T09:00:00Z"}
+    for first, second in ((sent, read), (read, sent)):
+        messages = [
+            {"role": role, "content": role, "note": f"{role} since 2025-01-01", "a": first[role], "b": second[role]}
+            for role in sent
+        ]
+        path = written(tmp_path / "chats.json", json.dumps([{"conversation": "a", "messages": messages}]))
+        with pytest.raises(UserError, match="1 conversations are not in the order of their messages' times"):
+            read_transcripts(path, Reading())
+        assert turns_of(path, Reading(sort="file")) == {"a": ["student: user", "tutor: assistant"]}
+
+
 def test_ids_that_start_again_each_day_are_a_doubt(tmp_path: Path) -> None:
     lines = ["conversation,date,role,text"]
     for day in ("2025-04-01", "2025-04-02"):

@@ -722,10 +722,9 @@ def ordered_turns(place: str, content: Any, column: str, known: Understanding) -
     if len(chosen) < len(turns):
         known.versions.append(place)
         turns = chosen if known.reading.takes_proposals else turns
-    times = times_of(turns)
-    if known.reading.sort == "file" or not all(times):
+    if known.reading.sort == "file":
         return turns
-    readings = read_times(times)
+    readings = [reading for times in times_of(turns) for reading in read_times(times)]
     ways = {direction([value for value in reading.values if value is not None]) for reading in readings}
     if ways == {-1}:
         known.counts["conversations with the newest message first, read from the end"] += 1

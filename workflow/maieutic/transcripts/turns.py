@@ -132,14 +132,15 @@ def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Writ
     return []
 
 
-def times_of(turns: Sequence[WrittenTurn]) -> list[str]:
-    """Return the time of each turn: that of a usual name, or else of the first field that shows a day in every turn."""
-    if turns and not all(turn.time for turn in turns):
-        for name in turns[0].fields:
-            texts = [str(turn.fields.get(name) or "") for turn in turns]
-            if all(map(DATE.search, texts)) and len({*texts}) > 1:
-                return texts
-    return [turn.time for turn in turns]
+def times_of(turns: Sequence[WrittenTurn]) -> list[list[str]]:
+    """Return the columns of times: that of a usual name, or else all fields that show a day in every turn.
+
+    Fields with the same text in every turn say nothing about the order, and are left out.
+    """
+    if all(turn.time for turn in turns):
+        return [[turn.time for turn in turns]]
+    columns = ([str(turn.fields.get(name) or "") for turn in turns] for name in turns[0].fields)
+    return [texts for texts in columns if len({*texts}) > 1 and all(map(DATE.search, texts))]
 
 
 def last_versions(turns: Sequence[WrittenTurn]) -> list[WrittenTurn]:
