@@ -442,9 +442,12 @@ def damaged(compression: int) -> Callable[[Path, Path], Path]:
     return make
 
 
-def random_manifest(folder: Path, place: Path) -> Path:
-    (folder / MANIFEST).write_bytes(os.urandom(1000))
-    return folder
+def with_manifest(content: bytes) -> Callable[[Path, Path], Path]:
+    def make(folder: Path, place: Path) -> Path:
+        (folder / MANIFEST).write_bytes(content)
+        return folder
+
+    return make
 
 
 def tar_archive(folder: Path, place: Path) -> Path:
@@ -475,7 +478,9 @@ HOSTILE_RUNS: list[tuple[Callable[[Path, Path], Path], str]] = [
     (with_file("results/report/config.yaml", lambda: "a: [" + "[], " * (40 << 20) + "]"), "config.yaml: the file exceeds 8 MB|more than 8 MB"),
     (with_file("results/report/config.yaml", lambda: "[" * 100_000, is_zipped=False), "nested more than 64 levels deep"),
     (with_entries(lambda: [("\x1b[2Jx", b"x")]), "contains a control character"),
-    (random_manifest, f"{MANIFEST}, line 1: expected a SHA-256 and a name"),
+    (with_manifest(b""), f"{MANIFEST}, line 1: expected a SHA-256 and a name, found ''"),
+    (with_manifest(bytes(range(11, 256)) * 4), f"{MANIFEST}, line 1: expected a SHA-256 and a name, found '.x0b"),
+    (with_manifest(bytes(range(256))), f"{MANIFEST}, line 1: expected a SHA-256 and a name, found '.x00"),
     (tar_archive, "expected a folder or a .zip file"),
 ]  # fmt: skip
 

@@ -170,7 +170,7 @@ def parse_manifest(content: bytes, received: Path) -> dict[str, str]:
     if len(content) > LONGEST_INDEX:
         raise UserError(str(received), f"{MANIFEST} is larger than {LONGEST_INDEX // MB} MB", ASK_SENDER)
     listed = {}
-    for number, line in enumerate(content.decode("utf-8", "replace").split("\n")[:-1], 1):
+    for number, line in enumerate(content.decode("utf-8", "replace").removesuffix("\n").split("\n"), 1):
         if not (match := MANIFEST_LINE.fullmatch(line)):
             raise UserError(
                 str(received),
