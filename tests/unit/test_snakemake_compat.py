@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -100,3 +102,17 @@ def test_the_command_line_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(snakemake.cli, "parse_args", lambda words: (parsed.append(words), parse(words))[1])
     monkeypatch.setattr("sys.argv", ["snakemake", "--cores", "3", "--configfile", "a-file-of-this-test.yaml"])
     assert {snakemake_compat.intended_executor().name for _ in range(3)} == {None} and len(parsed) == 1
+
+
+def test_an_interrupt_between_two_jobs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(snakemake_compat, "INTERRUPTS", [])
+    between_jobs = SimpleNamespace(scheduler=SimpleNamespace(running=set(), _user_kill=None))
+    try:
+        snakemake_compat.notice_interrupts()
+        assert not snakemake_compat.was_interrupted(between_jobs)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert snakemake_compat.was_interrupted(between_jobs)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -270,6 +270,7 @@ def gpu_total(workflow: Workflow) -> int | None:
 def start_run(plan: RulePlan, workflow: Workflow) -> None:
     """Check everything that the first job needs, and save config and provenance. Raises UserError if a check fails."""
     lock_results()
+    snakemake_compat.notice_interrupts()
     jobs = planned_jobs(workflow)
     models, serve = called_models(plan, jobs), interpreter(plan, workflow, "serve")
     if uses_containers(workflow):

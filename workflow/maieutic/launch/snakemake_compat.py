@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from maieutic.core.rule_functions import with_parameters
 
 Workflow = Any  # snakemake.workflow.Workflow
 Job = Any  # snakemake.jobs.Job
+INTERRUPTS: list[int] = []  # signals of Ctrl-C that this process has received
 LOCAL_TWIN = "_locally"  # ends the name of a rule's twin, whose jobs call hosted models only
 
 
@@ -185,10 +188,22 @@ def in_order(jobs: Iterable[Job], workflow: Workflow) -> list[Job]:
     return sorted(jobs, key=lambda job: (places.get(job.rule.name, len(places)), sorted(job.wildcards.items())))
 
 
+def notice_interrupts() -> None:
+    """Remember every Ctrl-C, because one that falls between two jobs leaves no job that was running."""
+
+    def interrupt(number: int, frame: object) -> NoReturn:
+        INTERRUPTS.append(number)
+        raise KeyboardInterrupt
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+
+
 def was_interrupted(workflow: Workflow) -> bool:
-    """Return True if the run was ended by SIGTERM or Ctrl-C, which leaves jobs that were running."""
+    """Return True if the run was ended by SIGTERM or Ctrl-C."""
     scheduler = workflow.scheduler
-    return bool(getattr(scheduler, "_user_kill", None) or getattr(scheduler, "running", ()))
+    return bool(INTERRUPTS or getattr(scheduler, "_user_kill", None) or getattr(scheduler, "running", ()))
 
 
 def progress_bars(workflow: Workflow) -> list[Any]:
