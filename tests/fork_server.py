@@ -1,7 +1,8 @@
 """Fork servers for tests: processes that have loaded Snakemake's or a job's libraries, and fork for each call.
 
 A test run thus pays for these imports only once. A fork runs Snakemake's `main`, or a job's `python -m maieutic` line,
-in a given folder and environment. Only libraries are loaded in advance; the workflow's own code is in each test's copy.
+in a given folder and environment. The package of this checkout is loaded in advance too; a fork keeps it only if the
+test's copy of the workflow is the same, file by file, and no extension is active, which are found at import.
 Tests that kill Snakemake or a job, or that test their start, start them as a user does. So do the drills, and the tests
 of clusters and containers.
 
@@ -17,6 +18,7 @@ import gc
 import importlib
 import marshal
 import os
+import pkgutil
 import runpy
 import select
 import shlex
@@ -48,6 +50,8 @@ LOADED = {
 # Server whose forks replace an interpreter, by the interpreter's variable in Snakemake's prefix.
 INTERPRETERS = {"DRIVER": "driver", "SERVE": "serve"}
 SERVE = ".venv/serve/bin/python"  # interpreter of the serving environment, in every checkout
+WORKFLOW = Path(__file__).parents[1] / "workflow"
+PACKAGE = "maieutic"
 FOLDER = "TESTS_FORK_SERVERS"  # environment variable with the folder of this test run's sockets
 SECONDS = 900  # longest duration of a call
 LONGEST_ADDRESS = 100  # bytes of the path of a socket
@@ -197,14 +201,39 @@ def next_order(listening: socket.socket, alive: int, program: str, folder: Path)
 
 
 def load(program: str) -> None:
-    """Import the installed libraries of a program, and exclude them from garbage collection."""
+    """Import a program's installed libraries and the package, and exclude them from garbage collection."""
     for name in LOADED[program]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    os.chdir(WORKFLOW.parent)  # the package looks at its import whether the folder has resources
+    sys.path.insert(1, str(WORKFLOW))
+    for module in pkgutil.walk_packages(importlib.import_module(PACKAGE).__path__, f"{PACKAGE}."):
+        if not module.name.endswith(".__main__"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
+    del sys.path[1]
     if program == "snakemake":
         importlib.import_module("snakemake.cli").get_argument_parser()  # searches all installed packages for plugins
     gc.collect()
     gc.freeze()
+
+
+def files_of(workflow: Path) -> dict[str, tuple[int, int]]:
+    """Return the size and the modification time of each file of a workflow by its name, without compiled modules."""
+    found = {}
+    for folder, names, files in os.walk(workflow):
+        names[:] = [name for name in names if name != "__pycache__"]
+        for name in files:
+            status = os.stat(path := os.path.join(folder, name))
+            found[os.path.relpath(path, workflow)] = (status.st_size, status.st_mtime_ns)
+    return found
+
+
+def use_package_of(workflow: Path, extended: bool) -> None:
+    """Drop the loaded package unless it is the same as that of a workflow. extended: True if an extension is active."""
+    if extended or files_of(workflow) != files_of(WORKFLOW):
+        for name in [name for name in sys.modules if name.split(".")[0] == PACKAGE]:
+            del sys.modules[name]
 
 
 def accept(connection: socket.socket) -> Order:
@@ -258,6 +287,8 @@ def run_snakemake(order: Order) -> None:
     shell.prefix = prefix
     sys.argv = order.line
     sys.path[0] = str(Path(sys.argv[0]).parent)
+    named = [Path(word).read_text(encoding="utf-8", errors="replace") for word in sys.argv if Path(word).is_file()]
+    use_package_of(Path(order.folder) / "workflow", any("extensions" in text for text in (*sys.argv, *named)))
     sys.exit(importlib.import_module("snakemake.cli").main())
 
 
@@ -266,6 +297,8 @@ def run_module(order: Order) -> None:
     _, _, module, *words = order.line
     sys.path[:1] = [order.folder, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv = ["-m", *words]
+    workflow = Path(os.environ.get("PYTHONPATH", "").split(os.pathsep)[0])
+    use_package_of(workflow, bool(os.environ.get("MAIEUTIC_EXTENSIONS")))
     if threads := os.environ.get("OMP_NUM_THREADS", "") if "torch" in sys.modules else "":
         # Torch has read the variable already, in another environment.
         sys.modules["torch"].set_num_threads(int(threads))
