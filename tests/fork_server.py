@@ -224,8 +224,9 @@ def files_of(workflow: Path) -> dict[str, tuple[int, int]]:
     for folder, names, files in os.walk(workflow):
         names[:] = [name for name in names if name != "__pycache__"]
         for name in files:
-            status = os.stat(path := os.path.join(folder, name))
-            found[os.path.relpath(path, workflow)] = (status.st_size, status.st_mtime_ns)
+            path = Path(folder, name)
+            status = path.stat()
+            found[str(path.relative_to(workflow))] = (status.st_size, status.st_mtime_ns)
     return found
 
 

@@ -192,7 +192,7 @@ def test_several_choices_for_one_request_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["0", "1"], "column preference has only 0 .1. and 1 .1., and 0 is a tie"), (["model_a", "tie"], "unknown preferences: 'model_a' .1."),
+        (["0", "1"], "column preference has only 0 .1. and 1 .1., and 0 is a tie"), (["model_a", "tie"], "unknown preferences: 'model_a' .1.*values to .'model_a': [.]{3}, 'tie': tie., with first, second or tie in place"),
         (["first", "tie"], None),
     ],
 )  # fmt: skip

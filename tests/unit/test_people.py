@@ -45,6 +45,7 @@ from maieutic.tools.labelling import GUIDELINE
 from maieutic.validation.corrected_rates import LabelledVerdicts
 from maieutic.validation.survey_estimators import SampledReply, corrected_interval, corrected_mean, rate_difference
 from truescore import post_stratified_estimate, ppi_estimate, required_gold_labels
+from workbooks import write_xlsx
 
 RUBRIC = read_rubric("mrbench_taxonomy")
 CRITERIA = {"Actionability": RUBRIC.rubric.criteria["Actionability"]}
@@ -261,6 +262,18 @@ def test_sheets_and_label_studio_exports_are_read(sample: tuple[Path, Key, list[
     (tmp_path / "export.json").write_text(json.dumps(tasks), encoding="utf-8")
     reads = read_files([tmp_path / "sheet-ann.csv", tmp_path / "export.json"], key, None, 1)
     assert [(read.annotator, len(read.answers), read.open) for read in reads] == [("ann", 8, []), ("ben", 8, [])]
+    rows = list(csv.reader(sheet.replace(",yes\n", ",No\n").splitlines()))
+    (tmp_path / "book").mkdir()
+    book = write_xlsx(tmp_path / "book/sheet-ann.xlsx", {"A": rows})
+    [in_workbook] = read_files([book], key, None, 1)
+    assert [answer._replace(place="") for answer in in_workbook.answers] == [
+        answer._replace(place="") for answer in reads[0].answers
+    ]
+    (tmp_path / "at-2.csv").write_text("id,Actionability,annotator,annotation_id\n1,Yes,2,17\n", encoding="utf-8")
+    with pytest.raises(
+        UserError, match=r"is a table of Label Studio.* Fix: export the labels from Label Studio as JSON"
+    ):
+        read_files([tmp_path / "at-2.csv"], key, None, 1)
     assert {answer.value for answer in reads[0].answers} == {"No"} and reads[1].answers[0].seconds == 8.0
     assert '<Choice value="To some extent" />' in (folder / "label-studio/interface.xml").read_text(encoding="utf-8")
     assert not any(name in (folder / "label-studio/tasks-ben.json").read_text() for name in ('"bob"', '"tutor"')), (

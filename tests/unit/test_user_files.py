@@ -530,7 +530,52 @@ def test_rows_of_merged_cells_are_refused(tmp_path: Path, capsys: pytest.Capture
     ):
         table(path)
     table(written(tmp_path / "g.csv", "Nr;L\u00f6sung\n1;3,5\n"))
-    assert "no column answer: numbers stay as they are" in capsys.readouterr().out
+    assert "no column question or answer, so numbers stay as they are" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("record", "flag"),
+    [
+        ({"problem": "2 + 2?", "solution": "First add them, which gives 4.", "type": "Algebra"}, "question=problem answer=solution"),
+        ({"No.": 3, "Problem": "2 + 2?", "answer": "4"}, "question=Problem"),
+        ({"Aufgabe": "Zwei plus zwei?", "Ergebnis": "4", "Thema": "Zahlen und Rechnen im Alltag"}, "question=Aufgabe answer=Ergebnis"),
+        ({"stem": "How much is 2 + 2?", "points": "3 of 4", "n": "4"}, "question=stem answer=n"),
+        ({"stem": "How much is 2 + 2?", "topic": "sums"}, "question=stem answer=COLUMN"),
+    ],
+)  # fmt: skip
+def test_columns_of_problems_are_proposed_by_name_first(
+    record: dict[str, Any], flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(written(tmp_path / "p.jsonl", json.dumps(record) + "\n"))
+    assert f"for a set of problems pass --columns {flag}\n" in capsys.readouterr().out
+
+
+def test_entities_of_problems_are_decoded_and_repeated_ids_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path / "p.csv", "id,question,answer\np1,Is x &lt; 5 &amp; y?,4&frac12;\np2,Why?,7\n")
+    table(path, out=tmp_path / "p.jsonl")
+    first = json.loads((tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert first == {"id": "p1", "question": "Is x < 5 & y?", "answer": "4 1/2"}
+    assert "texts with HTML entities such as &amp;, which were decoded: 2" in capsys.readouterr().out
+    path.write_text("id,question,answer\np1,a,4\np2,b,7\np1,c,9\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"1 ids stand in several rows, such as p1 \(.*:2 and .*:4\)"):
+        table(path)
+
+
+def test_a_log_of_calls_with_ids_of_their_own_is_in_doubt(tmp_path: Path) -> None:
+    turns = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"turn {n}"} for n in range(6)]
+    calls = [{"id": f"call-{n}", "messages": turns[: 2 * n]} for n in (1, 2, 3)]
+    other = {"id": "call-4", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}]}
+    path = written(tmp_path / "log.jsonl", "".join(json.dumps(call) + "\n" for call in (*calls, other)))
+    with pytest.raises(
+        UserError,
+        match=r"2 rows are the beginning of a row with another id, .* pass --columns conversation= .*, or conversation=id",
+    ):
+        read_transcripts(path, Reading())
+    longest = read_transcripts(path, Reading(columns={"conversation": ""}))
+    assert [len(chat.messages) for chat in longest.conversations] == [6, 2]
+    assert len(read_transcripts(path, Reading(columns={"conversation": "id"})).conversations) == 4
 
 
 # what a file may hold twice -------------------------------------------------------------------------------------------

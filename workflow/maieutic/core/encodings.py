@@ -6,6 +6,7 @@ letters are those of a Western text; in doubt, the user names the encoding.
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections import Counter
@@ -33,6 +34,8 @@ WORD = re.compile(r"[^\W\d_]+(?:[^\x00-\x7f\s][^\W\d_]*)*|[^\x00-\x7f\s]+")
 MANY_ACCENTS = re.compile(r"[^\x00-\x7f]{5}")  # more accented letters in a row than words of Latin scripts have
 MOST_SUSPICIOUS = 0.2  # maximum share of words that are no Western words
 WESTERN_PAGES = {"cp850", "mac_roman"}
+ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,6}|#x[0-9a-fA-F]{1,5});")
+DECODED_ENTITIES = "texts with HTML entities such as &amp;, which were decoded"
 SAMPLE = 1 << 20  # number of bytes at which an encoding is tried
 # Code pages proposed to the user, with the writing that each is for. Strict ones, which fit few files in other code
 # pages, come first.
@@ -47,6 +50,11 @@ SCRIPTS_OF_PAGES = {
     "cp1251": {"CYRILLIC"}, "cp1253": {"GREEK"}, "cp1255": {"HEBREW"}, "cp1256": {"ARABIC"}, "cp1250": {"LATIN"},
     "cp1254": {"LATIN"}, "cp850": {"LATIN"}, "mac_roman": {"LATIN"},
 }  # fmt: skip
+
+
+def without_entities(text: str) -> str:
+    """Return a text in which the entities of HTML, such as &lt;, are the signs that they stand for."""
+    return html.unescape(text) if ENTITY.search(text) else text
 
 
 class DecodedText(NamedTuple):

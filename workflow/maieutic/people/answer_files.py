@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, unquote_cell, write_csv
-from maieutic.core.tables import Table, match_known_word, read_table
+from maieutic.core.tables import check_columns, match_known_word
+from maieutic.core.user_tables import read_user_table
+from maieutic.core.workbooks import cell_text
 from maieutic.datasets.sources import parse_source_json
 from maieutic.people.annotation_files import ANNOTATOR_SHEET_COLUMNS
 from maieutic.people.labels import COLUMNS, OPTIONAL_COLUMNS
@@ -26,6 +28,7 @@ from maieutic.people.sample import Key
 FORMAT = "maieutic labels 1"
 MIN_SECONDS = 0.3  # minimum seconds per label; a faster annotator cannot have read the unit
 DEPTH = 12  # maximum nesting depth of a JSON file
+LABEL_STUDIO_COLUMNS = {"annotation_id", "annotator"}  # of its CSV export
 PEOPLE_COLUMNS = [*COLUMNS, *OPTIONAL_COLUMNS, "seconds", "comment"]
 COPY_SUFFIX = re.compile(r" ?\(\d+\)$")  # suffix that web browsers add to the name of a repeated download
 
@@ -93,12 +96,12 @@ def read_file(
 
     Arguments: as in `read_files`.
     """
-    fix = "pass a file saved by a page, a sheet-NAME.csv, or a JSON export of Label Studio"
+    fix = "pass a file saved by a page, a sheet-NAME.csv or .xlsx, or a JSON export of Label Studio"
     try:
         if path.stat().st_size > most_mb * MB:
             problem = f"the file is larger than limits.labels_mb ({most_mb:g} MB)"
             raise UserError(str(path), problem, "check that the file belongs to this sample")
-        if path.suffix == ".csv":
+        if path.suffix.casefold() != ".json":
             return [read_answer_sheet(path, key, resolver, names)]
         content = parse_source_json(path.read_text(encoding="utf-8"), DEPTH)
     except (OSError, ValueError, csv.Error) as error:
@@ -150,28 +153,36 @@ def read_saved_page(
 
 
 def read_answer_sheet(path: Path, key: Key, resolver: str | None, names: Mapping[str, str]) -> AnswerFile:
-    """Return the answers in a filled-in sheet, sheet-ANNOTATOR.csv. An empty answer is an open question."""
+    """Return the answers in a filled-in sheet, sheet-ANNOTATOR.csv, or a workbook with the same columns.
+
+    An empty answer is an open question.
+    """
+    table = read_user_table(path)
+    if {*table.columns} >= LABEL_STUDIO_COLUMNS:
+        problem = "is a table of Label Studio, in which each person's answers are columns"
+        raise UserError(str(path), problem, "export the labels from Label Studio as JSON")
+    known = {name.casefold(): name for name in table.columns}
+    columns = ("unit", "criterion", "answer")
+    check_columns(str(path), list(known), columns, "keep the sheet's columns unchanged")
     written = COPY_SUFFIX.sub("", path.stem.removeprefix("sheet-"))
     annotator = names.get(written, written)
     units = annotator_units(str(path), annotator, key, resolver)
     answers: list[AnnotatorAnswer] = []
     faults: list[UserError] = []
-    columns = ("unit", "criterion", "answer")
-    table = read_table(path, columns, fix="keep the sheet's columns unchanged")
-    check_one_column(path, table, key)
-    for number, row in table.rows:
-        unit, criterion, answer = (unquote_cell(row[name].strip()) for name in columns)
+    rows = [(place, {name: cell_text(row.get(known[name])).strip() for name in known}) for place, row in table.rows]
+    check_one_column(path, rows, key)
+    for place, row in rows:
+        unit, criterion, answer = (unquote_cell(row[name]) for name in columns)
         if answer:
-            answers.append(
-                AnnotatorAnswer(f"{path}:{number}", unit, criterion, answer.removesuffix(".0"), annotator, None)
-            )
+            answers.append(AnnotatorAnswer(place, unit, criterion, answer.removesuffix(".0"), annotator, None))
     return check_answers(answers, annotator, units, key, faults)
 
 
-def check_one_column(path: Path, table: Table, key: Key) -> None:
+def check_one_column(path: Path, rows: Sequence[tuple[str, Mapping[str, str]]], key: Key) -> None:
     """Raise UserError for a column beside `answer` that has answers as well, such as those of another person."""
-    for column in (name for name in table.columns if name not in ANNOTATOR_SHEET_COLUMNS):
-        cells = [(row[column].strip(), key.criteria.get(row["criterion"].strip(), [])) for _, row in table.rows]
+    columns = rows[0][1] if rows else ()
+    for column in (name for name in columns if name not in ANNOTATOR_SHEET_COLUMNS):
+        cells = [(row[column], key.criteria.get(row["criterion"], [])) for _, row in rows]
         filled = [(text, known) for text, known in cells if text]
         if filled and all(match_known_word(text, known) in known for text, known in filled):
             problem = f"column {column} has answers as well as the column answer"

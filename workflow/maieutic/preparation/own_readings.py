@@ -14,6 +14,7 @@ from typing import Any
 
 from maieutic.config.cards import Card
 from maieutic.config.people import PreferenceSet
+from maieutic.core.encodings import without_entities
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, read_json_lines
 from maieutic.core.records import Item, Label, read_records
@@ -37,7 +38,7 @@ from maieutic.replies.recorded import COLUMNS, REPLIES, check_reply_columns
 
 MOST_MB = 20.0  # larger files are read by their jobs alone
 PREVIEWED = ("items.jsonl", "replies.jsonl", "labels.jsonl", "pairs.jsonl")  # what is made of a file of the user's
-UNUSED = "unused.txt"  # file of a reading's folder with the columns that no reader looks at
+NOTES = "notes.txt"  # file of a reading's folder with lines on what the user should know
 LONGEST_ANSWER = 40  # characters of an answer that is no solution
 SCALE = re.compile(r"\d\s*(?:lakhs?|crores?|lacs?|tsd|mio|mrd|mn|bn|mln|mld|hundred|dozen)\b", re.IGNORECASE)
 NAMING = {"id", "item_id", "dialogue", "conversation", "tutor", "annotator", "criterion"}  # columns of ids and names
@@ -95,10 +96,23 @@ class WatchedRecord(dict[str, Any]):
 
 
 def note_unused(records: Sequence[Mapping[str, Any]], used: Collection[str], folder: Path) -> None:
-    """Write the columns that no reader looks at into a file of the reading's folder, if there are any."""
+    """Note the columns that no reader looks at, if there are any."""
     columns = dict.fromkeys(str(name) for record in records for name in record if name not in used)
     if columns:
-        (folder / UNUSED).write_text(unused_columns(columns, records), encoding="utf-8")
+        note(folder, f"columns that are not used: {unused_columns(columns, records)}")
+
+
+def note(folder: Path, line: str) -> None:
+    """Add a line to the notes of a reading."""
+    with open(folder / NOTES, "a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
+def notes_of(folder: Path, key: str, path: Path) -> list[str]:
+    """Return the notes of a reading, each with the key and the file that it is about."""
+    notes = folder / NOTES
+    lines = notes.read_text(encoding="utf-8").splitlines() if notes.is_file() else []
+    return [f"{key}: {path}: {line}" for line in lines]
 
 
 def read_labels(plan: Plan, release: str, path: Path, folder: Path) -> None:
@@ -192,7 +206,10 @@ def check_choices(path: Path, source: str, entry: PreferenceSet, records: Sequen
     known = {word.casefold() for word in (entry.values or CHOICE_WORDS)}
     if unknown := [word for word in words if word and word.casefold() not in known]:
         listed = ", ".join(f"{word!r} ({words[word]})" for word in unknown[:MOST_WORDS])
-        fix = f"name their meaning in preferences.{source}.values, such as values: {{'{unknown[0]}': first}}"
+        given = {word.casefold(): meaning for word, meaning in entry.values.items()}
+        meanings = {word: (CHOICE_WORDS | given).get(word.casefold(), "...") for word in words if word}
+        mapping = ", ".join(f"{word!r}: {meaning}" for word, meaning in meanings.items())
+        fix = f"set preferences.{source}.values to {{{mapping}}}, with first, second or tie in place of each ..."
         raise UserError(str(path), f"unknown preferences: {listed}", fix)
     if not entry.values and {*words} == {"0", "1"}:
         readings = "{'1': first, '0': second}, {'0': first, '1': second}, or {'1': first, '0': tie}"
@@ -223,6 +240,9 @@ def read_items(plan: Plan, benchmark: str, task: str, path: Path, folder: Path) 
     used = set[str]()
     items = LOADERS[card.loader].load([WatchedRecord(record, used) for record in records], task)
     check_own_words(path, card, records, items)
+    texts = [value for record in records for value in record.values() if isinstance(value, str)]
+    if entities := sum(without_entities(text) != text for text in texts):
+        note(folder, f"texts with HTML entities such as &lt;, kept; `{table_command(path)}` decodes them: {entities:,}")
     note_unused(records, used, folder)
 
 
@@ -298,8 +318,7 @@ def preview_of_own_files(plan: Plan) -> Iterator[str]:
     for key, path, read in readings_of(plan):
         with tempfile.TemporaryDirectory(prefix="maieutic-") as folder, logging_disabled():
             read(Path(folder))
-            if (unused := Path(folder, UNUSED)).is_file():
-                yield f"{key}: {path}: columns that are not used: {unused.read_text(encoding='utf-8')}"
+            yield from notes_of(Path(folder), key, path)
             for made in (file for name in PREVIEWED if (file := Path(folder, name)).is_file()):
                 records = read_json_lines(made)
                 yield f"{key}: {path}, read as {len(records):,} {made.stem}"
@@ -317,7 +336,7 @@ def filled_fields(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_and_discard(key: str, path: Path, read: Callable[[Path], None]) -> None:
-    """Read a file into a temporary folder, without log lines, and name the columns that are not used.
+    """Read a file into a temporary folder, without log lines, and print the notes of the reading.
 
     Raises UserError for a faulty file, with its name.
     """
@@ -326,9 +345,8 @@ def read_and_discard(key: str, path: Path, read: Callable[[Path], None]) -> None
             read(Path(folder))
         except UserError as error:
             raise UserError.of([with_file(fault, path) for fault in error.all]) from None
-        unused = Path(folder, UNUSED)
-        if unused.is_file():
-            say(f"{key}: {path}: columns that are not used: {unused.read_text(encoding='utf-8')}", error=True)
+        for line in notes_of(Path(folder), key, path):
+            say(line, error=True)
 
 
 def with_file(error: UserError, path: Path) -> UserError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from maieutic.core.decimals import OTHER, Sign, decimal_sign, digits_of, doubt_of, plain_number, usual_notation
+from maieutic.core.encodings import DECODED_ENTITIES, without_entities
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, sha256_of
 from maieutic.core.terminal import say
@@ -25,11 +26,27 @@ from maieutic.datasets.word_problems import single_number
 
 ID_COLUMNS = ("id", "item_id", "problem_id", "question_id", "conversation", "conversation_id", "annotator")
 ANSWER = "answer"  # column of a problem's gold answer, whose numbers get a decimal point
+QUESTION = "question"  # column of a problem's text
 ANSWER_NAME = re.compile(
-    r"answer|antwort|l\u00f6sung|ergebnis|r\u00e9ponse|resp|resultado|risposta|\bkey\b|gold|solution", re.IGNORECASE
+    r"answer|antwort|l\u00f6sung|ergebnis|r\u00e9ponse|respuesta|resultado|risposta|\bkey\b|gold|solution",
+    re.IGNORECASE,
 )
-USUAL_NAMES = {"id", "question", ANSWER, "solution"}  # columns of a set of problems
-OTHER_TABLES = {"label", "labels", "criterion", "preference", "reply", "replies", "response"}  # columns of no problems
+QUESTION_NAME = re.compile(
+    r"question|problem|prompt|frage|aufgabe|pregunta|enunciado|quest\u00e3o|\u00e9nonc\u00e9|domanda|quesito",
+    re.IGNORECASE,
+)
+USUAL_NAMES = {"id", QUESTION, ANSWER, "solution", "reply"}  # columns of problems and replies
+OTHER_TABLES = {
+    "label",
+    "labels",
+    "criterion",
+    "preference",
+    "reply",
+    "replies",
+    "response",
+    "chosen",
+    "rejected",
+}  # columns of no problems
 MOST_EXAMPLES = 3
 FRACTION = re.compile(r"\\[dt]?frac\{([^{}]+)\}\{([^{}]+)\}")
 
@@ -76,6 +93,7 @@ def table(
     records: list[dict[str, Any]] = [
         {name: plain_value(value) for name, value in row.items()} for _, row in content.rows
     ]
+    entities = decode_entities(records)
     chosen = numbers if numbers is not None else [name for name in content.columns if name.casefold() == ANSWER]
     check_no_dates(content, chosen, str(file))
     if options.percent is None:
@@ -85,11 +103,13 @@ def table(
         check_places(str(file), [(record, str(record.get(column) or "")) for record in records])
     for column in chosen:
         keep_final_answers(records, column, options.final, str(file))
-    lines = with_decimal_points(records, chosen, options.decimal, str(file))
-    if not chosen and not OTHER_TABLES & {name.casefold() for name in content.columns}:
-        lines.append(
-            f"no column answer: numbers stay as they are; for a set of problems pass {likely_columns(records)}"
-        )
+    lines = [f"{DECODED_ENTITIES}: {entities:,}"] if entities else []
+    lines += with_decimal_points(records, chosen, options.decimal, str(file))
+    missing = [name for name in (QUESTION, ANSWER) if name not in content.columns]
+    if numbers is None and missing and not OTHER_TABLES & {name.casefold() for name in content.columns}:
+        stays = ", so numbers stay as they are" if ANSWER in missing else ""
+        flags = likely_columns(records, missing)
+        lines.append(f"no column {' or '.join(missing)}{stays}; for a set of problems pass {flags}")
     for line in (f"file: {content.form}, {len(records):,} rows", *content.notes):
         say(line)
     for line in (f"columns: {', '.join(content.columns)}", *lines, *preview(records)):
@@ -136,6 +156,14 @@ def check_ids(content: UserTable, name: str) -> None:
             rows = f"{len(blank):,} rows have no {column} (first: {blank[0]})"
             problem = f"{rows}, and merged cells have it in their first row only"
             raise UserError(name, problem, "write it in each row")
+    if "id" in content.columns and QUESTION in content.columns:
+        places: dict[str, list[str]] = {}
+        for place, row in content.rows:
+            places.setdefault(cell_text(row.get("id")).strip(), []).append(place)
+        if repeated := [(value, where) for value, where in places.items() if value and len(where) > 1]:
+            value, where = repeated[0]
+            problem = f"{len(repeated):,} ids stand in several rows, such as {value} ({where[0]} and {where[1]})"
+            raise UserError(name, problem, "delete the rows that are there twice, or give each problem its own id")
 
 
 def check_no_dates(content: UserTable, columns: Sequence[str], name: str) -> None:
@@ -147,18 +175,26 @@ def check_no_dates(content: UserTable, columns: Sequence[str], name: str) -> Non
             raise UserError(name, problem, "write these cells as text, for example '1/2 for a fraction")
 
 
-def likely_columns(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the flag that names the columns of questions and answers by their content."""
+def likely_columns(records: Sequence[Mapping[str, Any]], missing: Collection[str]) -> str:
+    """Return the flag that names the columns of questions and answers, by their names first and then their content.
+
+    missing: the names that the table lacks. COLUMN stands for a column that neither shows.
+    """
     texts = {name: [str(record.get(name) or "") for record in records] for name in (records[0] if records else {})}
     lengths = {name: sum(map(len, cells)) for name, cells in texts.items()}
-    question = max(lengths, key=lambda name: lengths[name], default="OLD")
-    shares = {
-        name: sum(digits_of(cell) is not None for cell in cells)
-        for name, cells in texts.items()
-        if name != question and name.casefold() not in ID_COLUMNS and name[-2:].casefold() != "id"
+    free = [name for name in texts if name.casefold() not in ID_COLUMNS and name[-2:].casefold() != "id"]
+    answers = [name for name in free if ANSWER_NAME.search(name)]
+    questions = [name for name in free if name not in answers and QUESTION_NAME.search(name)] or [
+        name for name in free if name not in answers and any(len(cell.split()) > 1 for cell in texts[name])
+    ]
+    found = {QUESTION: max(questions, key=lambda name: lengths[name], default="COLUMN")}
+    numeric = {
+        name: sum(digits_of(cell) is not None for cell in texts[name])
+        for name in answers or free
+        if name != found[QUESTION] and (name in answers or any(digits_of(cell) is not None for cell in texts[name]))
     }
-    answer = max(reversed(shares), key=lambda name: (bool(ANSWER_NAME.search(name)), shares[name]), default="OLD")
-    return f"--columns {shlex.quote(f'question={question}')} {shlex.quote(f'answer={answer}')}"
+    found[ANSWER] = max(reversed(numeric), key=lambda name: numeric[name], default="COLUMN")
+    return "--columns " + " ".join(shlex.quote(f"{name}={found[name]}") for name in missing)
 
 
 def check_percentages(content: UserTable, columns: Sequence[str], name: str) -> None:
@@ -236,6 +272,17 @@ def final_answer(text: str) -> str | None:
         if not depth:
             return FRACTION.sub(r"\1/\2", rest[:place]).strip(" $")
     return None
+
+
+def decode_entities(records: Sequence[dict[str, Any]]) -> int:
+    """Replace the entities of HTML in the texts of records by their signs. Returns the number of changed texts."""
+    changed = 0
+    for record in records:
+        for name, value in record.items():
+            if isinstance(value, str) and (text := without_entities(value)) != value:
+                record[name] = text
+                changed += 1
+    return changed
 
 
 def plain_value(value: Any) -> Any:

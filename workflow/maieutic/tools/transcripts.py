@@ -446,9 +446,9 @@ def values_by_column(words: Sequence[str]) -> dict[str, frozenset[str]]:
 
 
 def pair_of(word: str, option: str, example: str) -> tuple[str, str]:
-    """Return the two parts of `name=value`. The value of `tutor=` is empty: no column names the tutor."""
+    """Return the two parts of `name=value`. The value may be empty for --columns: no column has this field."""
     first, sign, second = word.partition("=")
-    if not (first and sign and (second or first == "tutor")):
+    if not (first and sign and (second or option == "--columns")):
         raise UserError(option, f"expected name=value, found {word}", f"write it like {example}")
     return first, second
 

@@ -78,7 +78,7 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
     for flag, chosen in (("--tags", reading.tags), ("--names", reading.names)):
         if absent := [column for column in chosen if column not in columns]:
             raise UserError(flag, f"{path} has no column {absent[0]}, only {', '.join(columns)}", "correct the name")
-    fields = set(reading.columns)
+    fields = {field for field, column in reading.columns.items() if column}
     sides = exchange_columns(columns) if not {"role", "text", "turns"} & fields and "turns" not in named else None
     if sides is not None and not {"role", "text"} <= set(named):
         named["turns"] = SEVERAL.join(sides)

@@ -5,7 +5,6 @@ Nothing is merged, reordered or left out in silence: what was understood is a no
 
 from __future__ import annotations
 
-import html
 import re
 import shlex
 from collections import Counter, defaultdict
@@ -15,6 +14,7 @@ from itertools import count, groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic.core.encodings import DECODED_ENTITIES, without_entities
 from maieutic.core.errors import UserError
 from maieutic.core.thinking import split_thinking
 from maieutic.core.user_tables import (
@@ -61,7 +61,6 @@ from maieutic.transcripts.turns import (
 from maieutic.transcripts.understanding import Conversation, Message, Reading, Understanding
 
 MOVE = re.compile(r"^\s*\(([a-z][a-z _-]{1,30})\)\s*", re.IGNORECASE)
-ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,6}|#x[0-9a-fA-F]{1,5});")
 TAG = re.compile(r"</?(?:p|br|div|span|strong|em|ul|ol|li|a|b|i)\b[^<>]{0,200}>", re.IGNORECASE)
 ESCAPE = re.compile(r"\\r\\n|\\[nt](?![A-Za-z])")  # but not \neq or \times
 SNAKE = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -72,6 +71,7 @@ STATE = re.compile(  # in the name or a value of a column: messages that may not
 )
 # A text that stands in several conversations is shown: number of its words, of the conversations, and of texts shown
 LEAST_WORDS, LEAST_REPEATED, MOST_REPEATED = 3, 3, 3
+LEAST_OF_CALL = 2  # turns from which a row that begins another one is no chance
 INNER_COLUMNS = {"role": "role", "text": "text", "name": "name"}  # of messages within a cell
 MOST_STATES = 6  # number of values up to which a column may tell states
 REPLY_NAME = re.compile(r"^(?:response|reply|output|completion|answer)", re.IGNORECASE)
@@ -527,8 +527,8 @@ def message_of(
         text = repaired(text) if known.reading.takes_proposals else text
     if role == TUTOR and known.reading.moves and (move := MOVE.match(text)):
         text, own_tags = text[move.end() :].strip(), {**own_tags, "move": move[1].casefold()}
-    if ENTITY.search(text) and (decoded := html.unescape(text)) != text:
-        known.counts["texts with HTML entities such as &amp;, which were decoded"] += 1
+    if (decoded := without_entities(text)) != text:
+        known.counts[DECODED_ENTITIES] += 1
         text = decoded
     known.counts["texts with HTML tags such as <p>, kept as they are"] += TAG.search(text) is not None
     known.counts["texts with \\n for a line break, kept as they are"] += ESCAPE.search(text) is not None
@@ -567,6 +567,7 @@ def conversations_of_rows(table: UserTable, named: dict[str, str], known: Unders
         known,
     )
     doubt_of_replies(table, conversations, named, known)
+    doubt_of_ids_of_calls(conversations, named, known)
     if places := known.versions:
         problem = f"{len(places):,} conversations have several versions of a message (first: {places[0]})"
         known.doubt(problem, "export one version of each", "the last version of each message")
@@ -601,6 +602,21 @@ def doubt_of_replies(
         )
         more, as_is = (shlex.quote(f"turns={SEVERAL.join(names)}") for names in ([*used, columns[0]], used))
         known.doubt(problem, f"pass --columns {more}, or --columns {as_is} without it")
+
+
+def doubt_of_ids_of_calls(
+    conversations: Sequence[Conversation], named: Mapping[str, str], known: Understanding
+) -> None:
+    """Add a doubt if rows go on from the whole of a row with another id, as in a log of calls with ids of their own."""
+    if "conversation" not in named or "conversation" in known.reading.columns:
+        return
+    texts = {chat.id: tuple((message.role, message.text) for message in chat.messages) for chat in conversations}
+    begins = {turns[:number] for turns in texts.values() for number in range(LEAST_OF_CALL, len(turns))}
+    if repeated := sum(turns in begins for turns in texts.values()):
+        column = named["conversation"]
+        problem = f"{repeated:,} rows are the beginning of a row with another {column}, as if each call had its own"
+        as_one, apart = "conversation=", shlex.quote(f"conversation={column}")
+        known.doubt(problem, f"pass --columns {as_one} to keep the longest row of each, or {apart} to keep all")
 
 
 def key_of(conversation: Conversation, named: Mapping[str, str]) -> str:
