@@ -220,14 +220,13 @@ def load(program: str) -> None:
 
 def files_of(workflow: Path) -> dict[str, tuple[int, int]]:
     """Return the size and the modification time of each file of a workflow by its name, without compiled modules."""
-    found = {}
+    status_of = {}
     for folder, names, files in os.walk(workflow):
         names[:] = [name for name in names if name != "__pycache__"]
-        for name in files:
-            path = Path(folder, name)
+        for path in (Path(folder, name) for name in files):
             status = path.stat()
-            found[str(path.relative_to(workflow))] = (status.st_size, status.st_mtime_ns)
-    return found
+            status_of[str(path.relative_to(workflow))] = (status.st_size, status.st_mtime_ns)
+    return status_of
 
 
 def use_package_of(workflow: Path, extended: bool) -> None:

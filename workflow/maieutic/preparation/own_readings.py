@@ -206,8 +206,8 @@ def check_choices(path: Path, source: str, entry: PreferenceSet, records: Sequen
     known = {word.casefold() for word in (entry.values or CHOICE_WORDS)}
     if unknown := [word for word in words if word and word.casefold() not in known]:
         listed = ", ".join(f"{word!r} ({words[word]})" for word in unknown[:MOST_WORDS])
-        given = {word.casefold(): meaning for word, meaning in entry.values.items()}
-        meanings = {word: (CHOICE_WORDS | given).get(word.casefold(), "...") for word in words if word}
+        known_meanings = CHOICE_WORDS | {word.casefold(): meaning for word, meaning in entry.values.items()}
+        meanings = {word: known_meanings.get(word.casefold(), "...") for word in words if word}
         mapping = ", ".join(f"{word!r}: {meaning}" for word, meaning in meanings.items())
         fix = f"set preferences.{source}.values to {{{mapping}}}, with first, second or tie in place of each ..."
         raise UserError(str(path), f"unknown preferences: {listed}", fix)

@@ -187,14 +187,14 @@ def likely_columns(records: Sequence[Mapping[str, Any]], missing: Collection[str
     questions = [name for name in free if name not in answers and QUESTION_NAME.search(name)] or [
         name for name in free if name not in answers and any(len(cell.split()) > 1 for cell in texts[name])
     ]
-    found = {QUESTION: max(questions, key=lambda name: lengths[name], default="COLUMN")}
+    columns = {QUESTION: max(questions, key=lambda name: lengths[name], default="COLUMN")}
     numeric = {
         name: sum(digits_of(cell) is not None for cell in texts[name])
         for name in answers or free
-        if name != found[QUESTION] and (name in answers or any(digits_of(cell) is not None for cell in texts[name]))
+        if name != columns[QUESTION] and (name in answers or any(digits_of(cell) is not None for cell in texts[name]))
     }
-    found[ANSWER] = max(reversed(numeric), key=lambda name: numeric[name], default="COLUMN")
-    return "--columns " + " ".join(shlex.quote(f"{name}={found[name]}") for name in missing)
+    columns[ANSWER] = max(reversed(numeric), key=lambda name: numeric[name], default="COLUMN")
+    return "--columns " + " ".join(shlex.quote(f"{name}={columns[name]}") for name in missing)
 
 
 def check_percentages(content: UserTable, columns: Sequence[str], name: str) -> None:
