@@ -2,8 +2,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 CORES ?= $(shell nproc)
-# One more than the cores, because some tests wait for servers
-WORKERS := $(shell expr $(CORES) + 1)
+# Two more than the cores, because tests wait for servers and for Snakemake
+WORKERS := $(shell expr $(CORES) + 2)
 UNIT_TESTS ?= tests/unit
 PYTHON := .venv/dev/bin/python
 SNAKEMAKE := .venv/bin/snakemake

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import fork_server
 
@@ -59,6 +59,30 @@ def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> sub
             return process
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.run(line, cwd=folder, env=variables, check=False, **options)
+
+
+def forked_snakemake(folder: Path) -> Path:
+    """Write a program `snakemake` that runs in a fork, with its jobs, and return its folder, for the path of a shell."""
+    folder.mkdir()
+    program = folder / "snakemake"
+    lines = [
+        f"#!{sys.executable}",
+        "import sys",
+        f"sys.path[:0] = [{str(ROOT / 'tests')!r}, {str(ROOT / 'workflow')!r}]",
+        "import os, pathlib, running",
+        "running.run_as_typed(sys.argv[1:], pathlib.Path.cwd(), dict(os.environ))",
+    ]
+    program.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    program.chmod(0o755)
+    return folder
+
+
+def run_as_typed(words: list[str], folder: Path, variables: dict[str, str]) -> NoReturn:
+    """Run Snakemake and its jobs in forks, print the output and exit as it does."""
+    line = [str(SNAKEMAKE), *words]
+    done = fork_server.call(line, folder, variables, jobs_by_forks=True) or subprocess.run(line, text=True, check=False)
+    print(done.stdout or "", end="")
+    sys.exit(done.returncode)
 
 
 def maieutic(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ from maieutic.config.cards import card_path, read_card
 from maieutic.core.yaml_files import read_yaml
 from maieutic.datasets.mrbench import LABELS
 from obedient_judge import answering
-from running import environment
+from running import environment, forked_snakemake
 
 BLOCK = re.compile(r"<!-- (file: (?P<file>\S+)|run) -->\n```\w+\n(?P<text>.*?)```", re.DOTALL)
 
@@ -31,8 +31,12 @@ class State(NamedTuple):
     requests: int
 
 
-def follow(document: str, checkout: Path, answer: Callable[[str], str]) -> Iterator[State]:
-    """Follow a document from top to bottom with a scripted endpoint; yield the state after each command."""
+def follow(document: str, checkout: Path, answer: Callable[[str], str], forked: bool = True) -> Iterator[State]:
+    """Follow a document from top to bottom with a scripted endpoint; yield the state after each command.
+
+    forked: False to start Snakemake and each job as a user does, which takes longer.
+    """
+    first = f"{forked_snakemake(checkout.parent / 'forked')}:" if forked else ""
     env = {**environment(), "OPENAI_API_KEY": "none"}
     handler = answering(answer)
     with serving(handler) as address:
@@ -43,7 +47,7 @@ def follow(document: str, checkout: Path, answer: Callable[[str], str]) -> Itera
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(text.replace("https://api.openai.com", address), encoding="utf-8")
                 continue
-            command = ["bash", "-c", f"export PATH=$PWD/.venv/driver/bin:$PATH; {text}"]
+            command = ["bash", "-c", f"export PATH={first}$PWD/.venv/driver/bin:$PATH; {text}"]
             done = subprocess.run(command, cwd=checkout, env=env, text=True, capture_output=True)
             assert done.returncode == 0, done.stdout + done.stderr
             page = (checkout / "results/report/index.html").read_text(encoding="utf-8")
@@ -85,7 +89,7 @@ def test_the_readmes_first_example_needs_the_driver_environment_alone(
         for name in ("gsm8k", "stepverify"):
             text = text.replace(files[name]["url"], f"{address}/{files[name]['path']}")
         registry.write_text(text, encoding="utf-8")
-        [state] = follow("README.md", checkout, lambda prompt: "Final answer: 18")
+        [state] = follow("README.md", checkout, lambda prompt: "Final answer: 18", forked=False)
     assert [path.name for path in (checkout / ".venv").iterdir() if path.is_symlink()] == ["driver"]
     heads = state.scores[state.scores.headline & (state.scores.tutor == "gpt-4o-mini-today")]
     assert set(heads.task) == {"problem_solving", "mistake_location"} and set(heads.n) == {50}
@@ -109,10 +113,11 @@ def test_a_teams_own_conversations_are_evaluated_as_printed(checkout: Path, data
     env = {**environment(), "OPENAI_API_KEY": "none", "GEMINI_API_KEY": "none"}
     blocks = list(BLOCK.finditer((checkout / "docs/transcripts.md").read_text(encoding="utf-8")))
     table, *commands = [block["text"] for block in blocks]
+    forked = forked_snakemake(checkout.parent / "forked")
 
     def follow_command(text: str) -> None:
         text = re.sub(r"--configfile (\S+)", r"--configfile \1 here.yaml", text)
-        line = ["bash", "-c", f"set -e; source .venv/activate; {text}"]
+        line = ["bash", "-c", f"set -e; source .venv/activate; export PATH={forked}:$PATH; {text}"]
         done = subprocess.run(line, cwd=checkout, env=env, text=True, capture_output=True)
         assert done.returncode == 0, done.stdout + done.stderr
 
