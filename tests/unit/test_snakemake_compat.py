@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import threading
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -102,6 +103,26 @@ def test_the_command_line_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(snakemake.cli, "parse_args", lambda words: (parsed.append(words), parse(words))[1])
     monkeypatch.setattr("sys.argv", ["snakemake", "--cores", "3", "--configfile", "a-file-of-this-test.yaml"])
     assert {snakemake_compat.intended_executor().name for _ in range(3)} == {None} and len(parsed) == 1
+
+
+def test_a_sigterm_waits_for_no_lock_that_the_interrupted_code_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snakemake's handler takes a lock that the main thread holds while it handles a job."""
+    lock, called = threading.Lock(), threading.Event()
+
+    def handle(*_: object) -> None:
+        with lock:
+            called.set()
+
+    before = signal.signal(signal.SIGTERM, handle)
+    monkeypatch.setattr(snakemake_compat, "INTERRUPTS", [])
+    try:
+        snakemake_compat.notice_interrupts()
+        with lock:
+            signal.raise_signal(signal.SIGTERM)
+        assert called.wait(10)
+        assert snakemake_compat.was_interrupted(SimpleNamespace(scheduler=None))
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_an_interrupt_between_two_jobs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

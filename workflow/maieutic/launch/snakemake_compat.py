@@ -19,7 +19,7 @@ from maieutic.core.rule_functions import with_parameters
 
 Workflow = Any  # snakemake.workflow.Workflow
 Job = Any  # snakemake.jobs.Job
-INTERRUPTS: list[int] = []  # signals of Ctrl-C that this process has received
+INTERRUPTS: list[int] = []  # signals of Ctrl-C and SIGTERM that this process has received
 LOCAL_TWIN = "_locally"  # ends the name of a rule's twin, whose jobs call hosted models only
 
 
@@ -189,15 +189,28 @@ def in_order(jobs: Iterable[Job], workflow: Workflow) -> list[Job]:
 
 
 def notice_interrupts() -> None:
-    """Remember every Ctrl-C, because one that falls between two jobs leaves no job that was running."""
+    """Remember every Ctrl-C and SIGTERM. One that falls between two jobs leaves no job that was running.
+
+    Snakemake's handler of SIGTERM takes a lock of its scheduler. If the interrupted code holds the lock, the run would
+    wait for ever, so the handler runs in a thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    before = signal.getsignal(signal.SIGTERM)
 
     def interrupt(number: int, frame: object) -> NoReturn:
         INTERRUPTS.append(number)
         raise KeyboardInterrupt
 
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    def terminate(number: int, frame: object) -> None:
+        assert callable(before)
+        INTERRUPTS.append(number)
+        threading.Thread(target=before, args=(number, None), daemon=True).start()
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
+    if callable(before):
+        signal.signal(signal.SIGTERM, terminate)
 
 
 def was_interrupted(workflow: Workflow) -> bool:
