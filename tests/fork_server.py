@@ -52,6 +52,7 @@ INTERPRETERS = {"DRIVER": "driver", "SERVE": "serve"}
 SERVE = ".venv/serve/bin/python"  # interpreter of the serving environment, in every checkout
 WORKFLOW = Path(__file__).parents[1] / "workflow"
 PACKAGE = "maieutic"
+HOOKS = ("maieutic.launch", "hooks")  # package and name of the module that notes, at its import, when the run started
 FOLDER = "TESTS_FORK_SERVERS"  # environment variable with the folder of this test run's sockets
 SECONDS = 900  # longest duration of a call
 LONGEST_ADDRESS = 100  # bytes of the path of a socket
@@ -212,6 +213,8 @@ def load(program: str) -> None:
             with contextlib.suppress(ImportError):
                 importlib.import_module(module.name)
     del sys.path[1]
+    if sys.modules.pop(".".join(HOOKS), None) is not None:  # each run imports it anew
+        delattr(sys.modules[HOOKS[0]], HOOKS[1])
     if program == "snakemake":
         importlib.import_module("snakemake.cli").get_argument_parser()  # searches all installed packages for plugins
     gc.collect()
