@@ -1,8 +1,8 @@
 """Fork servers for tests: processes that have loaded Snakemake's or a job's libraries, and fork for each call.
 
 A test run thus pays for these imports only once. A fork runs Snakemake's `main`, or a job's `python -m maieutic` line,
-in a given folder and environment. The package of this checkout is loaded in advance too; a fork keeps it only if the
-test's copy of the workflow is the same, file by file, and no extension is active, which are found at import.
+in a given folder and environment. The package of this checkout is loaded in advance too. A fork imports it anew if the
+test's copy of the workflow differs in any file, or if an extension is active, since its code is found at import.
 Tests that kill Snakemake or a job, or that test their start, start them as a user does. So do the drills, and the tests
 of clusters and containers.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import marshal
@@ -206,6 +207,7 @@ def load(program: str) -> None:
     for name in LOADED[program]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    files_of(WORKFLOW)
     os.chdir(WORKFLOW.parent)  # the package looks at its import whether the folder has resources
     sys.path.insert(1, str(WORKFLOW))
     for module in pkgutil.walk_packages(importlib.import_module(PACKAGE).__path__, f"{PACKAGE}."):
@@ -221,6 +223,7 @@ def load(program: str) -> None:
     gc.freeze()
 
 
+@functools.cache  # the files of the loaded package are looked up before the first fork
 def files_of(workflow: Path) -> dict[str, tuple[int, int]]:
     """Return the size and the modification time of each file of a workflow by its name, without compiled modules."""
     status_of = {}

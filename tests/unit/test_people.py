@@ -269,6 +269,9 @@ def test_sheets_and_label_studio_exports_are_read(sample: tuple[Path, Key, list[
     assert [answer._replace(place="") for answer in in_workbook.answers] == [
         answer._replace(place="") for answer in reads[0].answers
     ]
+    twice = write_xlsx(tmp_path / "book/twice.xlsx", {"A": [[*rows[0], "Answer"], *rows[1:]]})
+    with pytest.raises(UserError, match="two columns differ only in capitals"):
+        read_files([twice], key, None, 1)
     (tmp_path / "at-2.csv").write_text("id,Actionability,annotator,annotation_id\n1,Yes,2,17\n", encoding="utf-8")
     with pytest.raises(
         UserError, match=r"is a table of Label Studio.* Fix: export the labels from Label Studio as JSON"

@@ -558,6 +558,10 @@ def test_entities_of_problems_are_decoded_and_repeated_ids_named(
     first = json.loads((tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()[0])
     assert first == {"id": "p1", "question": "Is x < 5 & y?", "answer": "4 1/2"}
     assert "texts with HTML entities such as &amp;, which were decoded: 2" in capsys.readouterr().out
+    replies = written(tmp_path / "r.csv", "id,reply\np1,Is x &lt; 5?\n")
+    table(replies, out=tmp_path / "r.jsonl")
+    assert json.loads((tmp_path / "r.jsonl").read_text(encoding="utf-8"))["reply"] == "Is x &lt; 5?"
+    assert "texts with HTML entities such as &amp;, kept as they are: 1" in capsys.readouterr().out
     path.write_text("id,question,answer\np1,a,4\np2,b,7\np1,c,9\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"1 ids stand in several rows, such as p1 \(.*:2 and .*:4\)"):
         table(path)

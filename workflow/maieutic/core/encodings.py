@@ -36,6 +36,7 @@ MOST_SUSPICIOUS = 0.2  # maximum share of words that are no Western words
 WESTERN_PAGES = {"cp850", "mac_roman"}
 ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,6}|#x[0-9a-fA-F]{1,5});")
 DECODED_ENTITIES = "texts with HTML entities such as &amp;, which were decoded"
+KEPT_ENTITIES = "texts with HTML entities such as &amp;, kept as they are"
 SAMPLE = 1 << 20  # number of bytes at which an encoding is tried
 # Code pages proposed to the user, with the writing that each is for. Strict ones, which fit few files in other code
 # pages, come first.
@@ -53,7 +54,7 @@ SCRIPTS_OF_PAGES = {
 
 
 def without_entities(text: str) -> str:
-    """Return a text in which the entities of HTML, such as &lt;, are the signs that they stand for."""
+    """Return a text with each HTML entity, such as &lt;, replaced by its character."""
     return html.unescape(text) if ENTITY.search(text) else text
 
 

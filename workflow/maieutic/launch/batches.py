@@ -151,7 +151,7 @@ class BatchWork:
             purse.release_in_batch(batch.keys)
 
     def note_fault(self, entry: str, fault: UserError) -> None:
-        """Print an error, and send nothing more to its entry."""
+        """Print an entry's error, after which this call sends no more requests of the entry."""
         self.faults[entry] = fault
         for each in fault.all:
             say(each.line, error=True)

@@ -28,6 +28,7 @@ from maieutic.people.sample import Key
 FORMAT = "maieutic labels 1"
 MIN_SECONDS = 0.3  # minimum seconds per label; a faster annotator cannot have read the unit
 DEPTH = 12  # maximum nesting depth of a JSON file
+SHEET_SUFFIXES = {".csv", ".tsv", ".xlsx", ".xls", ".xlsb", ".ods"}
 LABEL_STUDIO_COLUMNS = {"annotation_id", "annotator"}  # of its CSV export
 PEOPLE_COLUMNS = [*COLUMNS, *OPTIONAL_COLUMNS, "seconds", "comment"]
 COPY_SUFFIX = re.compile(r" ?\(\d+\)$")  # suffix that web browsers add to the name of a repeated download
@@ -50,11 +51,15 @@ class AnnotatorAnswer(NamedTuple):
 
 
 class AnswerFile(NamedTuple):
-    """Answers of one annotator in one file. open: units with unanswered questions."""
+    """Answers of one annotator in one file.
+
+    open: units with unanswered questions; notes: lines on how the file was read, such as its encoding.
+    """
 
     annotator: str
     answers: list[AnnotatorAnswer]
     open: list[str]
+    notes: Sequence[str] = ()
 
 
 def read_files(
@@ -101,7 +106,7 @@ def read_file(
         if path.stat().st_size > most_mb * MB:
             problem = f"the file is larger than limits.labels_mb ({most_mb:g} MB)"
             raise UserError(str(path), problem, "check that the file belongs to this sample")
-        if path.suffix.casefold() != ".json":
+        if path.suffix.casefold() in SHEET_SUFFIXES:
             return [read_answer_sheet(path, key, resolver, names)]
         content = parse_source_json(path.read_text(encoding="utf-8"), DEPTH)
     except (OSError, ValueError, csv.Error) as error:
@@ -162,6 +167,8 @@ def read_answer_sheet(path: Path, key: Key, resolver: str | None, names: Mapping
         problem = "is a table of Label Studio, in which each person's answers are columns"
         raise UserError(str(path), problem, "export the labels from Label Studio as JSON")
     known = {name.casefold(): name for name in table.columns}
+    if len(known) < len(table.columns):
+        raise UserError(str(path), "two columns differ only in capitals", "keep the sheet's columns unchanged")
     columns = ("unit", "criterion", "answer")
     check_columns(str(path), list(known), columns, "keep the sheet's columns unchanged")
     written = COPY_SUFFIX.sub("", path.stem.removeprefix("sheet-"))
@@ -175,7 +182,7 @@ def read_answer_sheet(path: Path, key: Key, resolver: str | None, names: Mapping
         unit, criterion, answer = (unquote_cell(row[name]) for name in columns)
         if answer:
             answers.append(AnnotatorAnswer(place, unit, criterion, answer.removesuffix(".0"), annotator, None))
-    return check_answers(answers, annotator, units, key, faults)
+    return check_answers(answers, annotator, units, key, faults)._replace(notes=table.notes)
 
 
 def check_one_column(path: Path, rows: Sequence[tuple[str, Mapping[str, str]]], key: Key) -> None:

@@ -115,6 +115,7 @@ def preview_of_answers(reads: Sequence[AnswerFile], key: Key, resolver: str | No
     for read in reads:
         opened = f", units with open questions: {len(read.open)}" if read.open else ""
         yield f"{read.annotator}: {len(read.answers)} labels{opened}"
+        yield from (f"{read.annotator}: {note}" for note in read.notes)
     answers = [answer for read in reads for answer in read.answers]
     values: dict[str, Counter[str]] = defaultdict(Counter)
     for answer in answers:

@@ -103,13 +103,13 @@ def note_unused(records: Sequence[Mapping[str, Any]], used: Collection[str], fol
 
 
 def note(folder: Path, line: str) -> None:
-    """Add a line to the notes of a reading."""
+    """Append a line about the user's file that is being read to the notes in its temporary folder."""
     with open(folder / NOTES, "a", encoding="utf-8") as file:
         file.write(f"{line}\n")
 
 
 def notes_of(folder: Path, key: str, path: Path) -> list[str]:
-    """Return the notes of a reading, each with the key and the file that it is about."""
+    """Return the lines that `note` has written, each after the configuration key and the path of the file."""
     notes = folder / NOTES
     lines = notes.read_text(encoding="utf-8").splitlines() if notes.is_file() else []
     return [f"{key}: {path}: {line}" for line in lines]

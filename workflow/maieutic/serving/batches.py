@@ -294,7 +294,7 @@ class BatchFolder:
         return [batch for batch in batches if batch.is_pending]
 
     def pending_keys(self) -> set[str]:
-        """Return the keys, without prefix, of all requests in batches in progress. Raises UserError as in `pending`."""
+        """Return the keys, without prefix, of requests in batches in progress. Raises UserError like `pending`."""
         return {key for batch in self.pending() for key in batch.keys}
 
     def forget_unanswered(self, journal: str) -> None:

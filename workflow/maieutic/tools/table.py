@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from maieutic.core.decimals import OTHER, Sign, decimal_sign, digits_of, doubt_of, plain_number, usual_notation
-from maieutic.core.encodings import DECODED_ENTITIES, without_entities
+from maieutic.core.encodings import DECODED_ENTITIES, KEPT_ENTITIES, without_entities
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, sha256_of
 from maieutic.core.terminal import say
@@ -36,17 +36,9 @@ QUESTION_NAME = re.compile(
     re.IGNORECASE,
 )
 USUAL_NAMES = {"id", QUESTION, ANSWER, "solution", "reply"}  # columns of problems and replies
-OTHER_TABLES = {
-    "label",
-    "labels",
-    "criterion",
-    "preference",
-    "reply",
-    "replies",
-    "response",
-    "chosen",
-    "rejected",
-}  # columns of no problems
+OTHER_TABLES = {  # columns of tables that hold no problems
+    "label", "labels", "criterion", "preference", "reply", "replies", "response", "chosen", "rejected",
+}  # fmt: skip
 MOST_EXAMPLES = 3
 FRACTION = re.compile(r"\\[dt]?frac\{([^{}]+)\}\{([^{}]+)\}")
 
@@ -81,8 +73,8 @@ def table(
 ) -> None:
     """Print how a file of problems, replies, labels or preferences is read, and write it as JSON lines (UTF-8).
 
-    Texts stay as they are, but numbers in the column `answer` get a decimal point. Raises UserError for everything in
-    doubt, with the flag that settles it; nothing is written then.
+    Numbers in the column `answer` get a decimal point, and HTML entities in problems are decoded; other texts stay.
+    Raises UserError for everything in doubt, with the flag that settles it; nothing is written then.
     """
     content = with_usual_names(renamed(read_user_table(file, FileSettings(encoding, sheet)), columns or []))
     check_exact(content, [name for name in content.columns if name.casefold() in ID_COLUMNS], str(file))
@@ -93,7 +85,8 @@ def table(
     records: list[dict[str, Any]] = [
         {name: plain_value(value) for name, value in row.items()} for _, row in content.rows
     ]
-    entities = decode_entities(records)
+    is_of_problems = not OTHER_TABLES & {name.casefold() for name in content.columns}
+    entities = texts_with_entities(records, is_of_problems)
     chosen = numbers if numbers is not None else [name for name in content.columns if name.casefold() == ANSWER]
     check_no_dates(content, chosen, str(file))
     if options.percent is None:
@@ -103,10 +96,10 @@ def table(
         check_places(str(file), [(record, str(record.get(column) or "")) for record in records])
     for column in chosen:
         keep_final_answers(records, column, options.final, str(file))
-    lines = [f"{DECODED_ENTITIES}: {entities:,}"] if entities else []
+    lines = [f"{DECODED_ENTITIES if is_of_problems else KEPT_ENTITIES}: {entities:,}"] if entities else []
     lines += with_decimal_points(records, chosen, options.decimal, str(file))
     missing = [name for name in (QUESTION, ANSWER) if name not in content.columns]
-    if numbers is None and missing and not OTHER_TABLES & {name.casefold() for name in content.columns}:
+    if numbers is None and missing and is_of_problems:
         stays = ", so numbers stay as they are" if ANSWER in missing else ""
         flags = likely_columns(records, missing)
         lines.append(f"no column {' or '.join(missing)}{stays}; for a set of problems pass {flags}")
@@ -274,15 +267,15 @@ def final_answer(text: str) -> str | None:
     return None
 
 
-def decode_entities(records: Sequence[dict[str, Any]]) -> int:
-    """Replace the entities of HTML in the texts of records by their signs. Returns the number of changed texts."""
-    changed = 0
+def texts_with_entities(records: Sequence[dict[str, Any]], decoded: bool) -> int:
+    """Return the number of texts with HTML entities. decoded: True to replace the entities by their characters."""
+    number = 0
     for record in records:
         for name, value in record.items():
             if isinstance(value, str) and (text := without_entities(value)) != value:
-                record[name] = text
-                changed += 1
-    return changed
+                record[name] = text if decoded else value
+                number += 1
+    return number
 
 
 def plain_value(value: Any) -> Any:

@@ -611,7 +611,8 @@ def doubt_of_ids_of_calls(
     if "conversation" not in named or "conversation" in known.reading.columns:
         return
     texts = {chat.id: tuple((message.role, message.text) for message in chat.messages) for chat in conversations}
-    begins = {turns[:number] for turns in texts.values() for number in range(LEAST_OF_CALL, len(turns))}
+    lengths = {number for turns in texts.values() if (number := len(turns)) >= LEAST_OF_CALL}
+    begins = {turns[:number] for turns in texts.values() for number in lengths if number < len(turns)}
     if repeated := sum(turns in begins for turns in texts.values()):
         column = named["conversation"]
         problem = f"{repeated:,} rows are the beginning of a row with another {column}, as if each call had its own"

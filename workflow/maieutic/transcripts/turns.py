@@ -133,7 +133,7 @@ def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Writ
 
 
 def times_of(turns: Sequence[WrittenTurn]) -> list[list[str]]:
-    """Return the columns of times: that of a usual name, or else all fields that show a day in every turn.
+    """Return the times of the turns, once for a field of a usual name, else for each field with a date in all turns.
 
     Fields with the same text in every turn say nothing about the order, and are left out.
     """
