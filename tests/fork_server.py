@@ -2,7 +2,7 @@
 
 A test run thus pays for these imports only once. A fork runs Snakemake's `main`, or a job's `python -m maieutic` line,
 in a given folder and environment. The package of this checkout is loaded in advance too. A fork imports it anew if the
-test's copy of the workflow differs in any file, or if an extension is active, since its code is found at import.
+test's copy differs in any file of FOLDERS, or if an extension is active, since its code is found at import.
 Tests that kill Snakemake or a job, or that test their start, start them as a user does. So do the drills, and the tests
 of clusters and containers.
 
@@ -51,7 +51,9 @@ LOADED = {
 # Server whose forks replace an interpreter, by the interpreter's variable in Snakemake's prefix.
 INTERPRETERS = {"DRIVER": "driver", "SERVE": "serve"}
 SERVE = ".venv/serve/bin/python"  # interpreter of the serving environment, in every checkout
-WORKFLOW = Path(__file__).parents[1] / "workflow"
+CHECKOUT = Path(__file__).parents[1]
+# Folders of the package and of the files that it finds by its own path: locks, recipes, rules and cards
+FOLDERS = ("workflow", "resources", "envs", "containers")
 PACKAGE = "maieutic"
 HOOKS = ("maieutic.launch", "hooks")  # package and name of the module that notes, at its import, when the run started
 FOLDER = "TESTS_FORK_SERVERS"  # environment variable with the folder of this test run's sockets
@@ -207,9 +209,9 @@ def load(program: str) -> None:
     for name in LOADED[program]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    files_of(WORKFLOW)
-    os.chdir(WORKFLOW.parent)  # the package looks at its import whether the folder has resources
-    sys.path.insert(1, str(WORKFLOW))
+    files_of(CHECKOUT)
+    os.chdir(CHECKOUT)  # the package looks at its import whether the folder has resources
+    sys.path.insert(1, str(CHECKOUT / "workflow"))
     for module in pkgutil.walk_packages(importlib.import_module(PACKAGE).__path__, f"{PACKAGE}."):
         if not module.name.endswith(".__main__"):
             with contextlib.suppress(ImportError):
@@ -224,20 +226,20 @@ def load(program: str) -> None:
 
 
 @functools.cache  # the files of the loaded package are looked up before the first fork
-def files_of(workflow: Path) -> dict[str, tuple[int, int]]:
-    """Return the size and the modification time of each file of a workflow by its name, without compiled modules."""
+def files_of(checkout: Path) -> dict[str, tuple[int, int]]:
+    """Return the size and the modification time of each file in FOLDERS by its path, without compiled modules."""
     status_of = {}
-    for folder, names, files in os.walk(workflow):
+    for folder, names, files in (entry for name in FOLDERS for entry in os.walk(checkout / name)):
         names[:] = [name for name in names if name != "__pycache__"]
-        for path in (Path(folder, name) for name in files):
+        for path in (Path(folder, name) for name in files if not name.endswith(".sif")):
             status = path.stat()
-            status_of[str(path.relative_to(workflow))] = (status.st_size, status.st_mtime_ns)
+            status_of[str(path.relative_to(checkout))] = (status.st_size, status.st_mtime_ns)
     return status_of
 
 
-def use_package_of(workflow: Path, extended: bool) -> None:
-    """Drop the loaded package unless it is the same as that of a workflow. extended: True if an extension is active."""
-    if extended or files_of(workflow) != files_of(WORKFLOW):
+def use_package_of(checkout: Path, extended: bool) -> None:
+    """Drop the loaded package unless a checkout has the same. extended: True if an extension is active."""
+    if extended or files_of(checkout) != files_of(CHECKOUT):
         for name in [name for name in sys.modules if name.split(".")[0] == PACKAGE]:
             del sys.modules[name]
 
@@ -294,7 +296,7 @@ def run_snakemake(order: Order) -> None:
     sys.argv = order.line
     sys.path[0] = str(Path(sys.argv[0]).parent)
     named = [Path(word).read_text(encoding="utf-8", errors="replace") for word in sys.argv if Path(word).is_file()]
-    use_package_of(Path(order.folder) / "workflow", any("extensions" in text for text in (*sys.argv, *named)))
+    use_package_of(Path(order.folder), any("extensions" in text for text in (*sys.argv, *named)))
     sys.exit(importlib.import_module("snakemake.cli").main())
 
 
@@ -303,8 +305,8 @@ def run_module(order: Order) -> None:
     _, _, module, *words = order.line
     sys.path[:1] = [order.folder, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv = ["-m", *words]
-    workflow = Path(os.environ.get("PYTHONPATH", "").split(os.pathsep)[0])
-    use_package_of(workflow, bool(os.environ.get("MAIEUTIC_EXTENSIONS")))
+    checkout = Path(os.environ.get("PYTHONPATH", "").split(os.pathsep)[0]).parent
+    use_package_of(checkout, bool(os.environ.get("MAIEUTIC_EXTENSIONS")))
     if threads := os.environ.get("OMP_NUM_THREADS", "") if "torch" in sys.modules else "":
         # Torch has read the variable already, in another environment.
         sys.modules["torch"].set_num_threads(int(threads))
