@@ -30,7 +30,7 @@ COLOURS = 192
 # Address of each page, and a script to run before the screenshot.
 PAGES = {
     "first-screen": ("#/", ""),
-    "leaderboard": ("#/", "document.getElementById('leaderboard').scrollIntoView()"),
+    "ranking": ("#/", "document.getElementById('board-filters').scrollIntoView()"),
     "compare": ("#/compare?first=reference&second=always-ask", ""),
     "items": ("#/items?task=mrbench/mistake_remediation&first=smollm2-135m&second=reference", "document.querySelector('section:not([hidden]) .item').click()"),
     "trust": ("#/trust", ""),

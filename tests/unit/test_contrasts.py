@@ -7,137 +7,149 @@ import csv
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pandas as pd
 import pytest
 from browser import Browser, missing_requirement
 from conftest import ROOT, absent
 from firefox import FIREFOX, Firefox
+from maieutic.core.intervals import StudentT
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
-from maieutic.report import build_report, contrasts, overview
-from maieutic.report.contrasts import Contrast, Ranks, detectable, leading_pair, ranks, verdict_of, with_first_tutor
+from maieutic.report import build_report
+from maieutic.report.contrasts import Contrast, contrast_of, verdict_of, with_first_tutor
 from maieutic.report.page import HeadlineValues, write_contrasts
-from scipy.stats import norm
-from test_page import reported_score
+from maieutic.report.ranking import rank_tutors, read_rankings
+from maieutic.report.tables import complete_scores
+from maieutic.report.traffic_light import light_lookup
+from maieutic.scores.differences import simultaneous_interval
+from scipy.stats import t as student
 from test_report import TASKS, configuration, finished
 
 
-def difference(value: float | None, low: float | None, high: float | None, p: float | None, **more: Any) -> Difference:
+def difference(value: float | None, error: float | None, **more: Any) -> Difference:
+    """Return a difference over a hundred problems; its centre is its value."""
     fields = {"benchmark": "mathtutorbench", "task": "problem_solving", "first": "a", "second": "b", "by": None}
-    fields |= {"clusters": 9, **more}
+    fields |= {"clusters": 100, "centre": value, "error": error, "p": None, "largest": 1.0, **more}
     return Difference(
-        metric="accuracy", criterion=None, scoring="robust", value=value, low=low, high=high, p=p, p_holm=p, n=9,
-        **fields,
-    )  # fmt: skip
+        metric="accuracy", criterion=None, scoring="robust", value=value, low=None, high=None, n=100, **fields
+    )
 
 
-@pytest.mark.parametrize(("why", "tested", "higher", "verdict"), [
-    ("above zero and significant", difference(0.2, 0.1, 0.3, 0.01), True, "BETTER"),
-    ("below zero and significant", difference(-0.2, -0.3, -0.1, 0.01), True, "WORSE"),
-    ("lower is better", difference(-0.2, -0.3, -0.1, 0.01), False, "BETTER"),
-    ("small but significant", difference(0.03, 0.02, 0.04, 0.01), True, "BETTER"),
-    ("a p value equal to the bound", difference(0.2, 0.1, 0.3, 0.05), True, "INCONCLUSIVE"),
-    ("an interval above zero, a corrected p value above the bound", difference(0.2, 0.1, 0.3, 0.4), True, "INCONCLUSIVE"),
-    ("within the margin", difference(0.0, -0.05, 0.05, 1.0), True, "EQUIVALENT"),
-    ("slightly outside the margin", difference(0.0, -0.05, 0.0501, 1.0), True, "INCONCLUSIVE"),
-    ("no values", difference(None, None, None, None), True, "INCONCLUSIVE"),
-    ("no p value", difference(0.2, 0.1, 0.3, None), True, "INCONCLUSIVE"),
-    ("no difference at all on nine problems", difference(0.0, 0.0, 0.0, 1.0), True, "SAME"),
-    ("no difference at all on a hundred", difference(0.0, 0.0, 0.0, 1.0, clusters=100), True, "EQUIVALENT"),
+QUANTILE = float(student.ppf(0.975, 99))
+
+
+@pytest.mark.parametrize(("why", "tested", "higher", "comparisons", "verdict"), [
+    ("above zero", difference(0.2, 0.05), True, 1, "BETTER"),
+    ("below zero", difference(-0.2, 0.05), True, 1, "WORSE"),
+    ("lower is better", difference(-0.2, 0.05), False, 1, "BETTER"),
+    ("small but beyond chance", difference(0.03, 0.005), True, 1, "BETTER"),
+    ("an interval that ends at zero", difference(0.2, 0.2 / QUANTILE), True, 1, "OPEN"),
+    ("one of a family of a hundred", difference(0.2, 0.07), True, 100, "OPEN"),
+    ("alone in its family", difference(0.2, 0.07), True, 1, "BETTER"),
+    ("within the margin", difference(0.0, 0.05 / QUANTILE), True, 1, "EQUIVALENT"),
+    ("slightly outside the margin", difference(0.0, 0.0501 / QUANTILE), True, 1, "OPEN"),
+    ("no values", difference(None, None), True, 1, "OPEN"),
+    ("no interval, but the same grades", difference(0.0, None, same=True), True, 1, "SAME"),
+    ("the same grades of few items", difference(0.0, 0.1, same=True, clusters=9), True, 1, "SAME"),
+    ("the same grades of many items", difference(0.0, 0.01, same=True), True, 1, "EQUIVALENT"),
+    ("fewer problems than a sign test needs", difference(0.9, 0.01, clusters=5), True, 1, "OPEN"),
+    ("as many as a sign test needs", difference(0.9, 0.01, clusters=6), True, 1, "BETTER"),
 ])  # fmt: skip
-def test_the_word_of_a_difference_follows_its_rule(why: str, tested: Difference, higher: bool, verdict: str) -> None:
-    assert verdict_of(tested, higher, 0.05) == verdict, why
+def test_the_word_of_a_difference_follows_its_interval(
+    why: str, tested: Difference, higher: bool, comparisons: int, verdict: str
+) -> None:
+    assert verdict_of(tested, higher, 0.05, comparisons) == verdict, why
+    low, high = simultaneous_interval(tested, comparisons)
+    excludes_zero = low is not None and high is not None and (low > 0 or high < 0)
+    assert excludes_zero == (verdict in ("BETTER", "WORSE")), "picture and verdict are one fact"
 
 
-def test_the_smallest_detectable_difference_is_found_in_four_of_five_repetitions() -> None:
-    error = 0.04
-    smallest = detectable(difference(0.1, 0.1 - norm.ppf(0.975) * error, 0.1 + norm.ppf(0.975) * error, 0.01))
-    assert smallest is not None
-    assert norm.sf(norm.ppf(0.975) - smallest / error) == pytest.approx(0.8)
-    assert detectable(difference(0.1, None, None, 0.01)) is None
-    assert detectable(difference(0.0, 0.0, 0.0, 1.0)) is None, "without variance"
+def test_an_interval_ends_at_the_largest_possible_difference() -> None:
+    assert simultaneous_interval(difference(0.9, 0.2), 1).high == 1.0
+    assert simultaneous_interval(difference(0.9, 0.2, largest=None), 1).high > 1.2
+
+
+def test_with_the_items_that_would_decide_four_of_five_repetitions_do() -> None:
+    """The number is found from one sample; repetitions with as many items then exclude zero in 76 to 86 of 100."""
+    random = np.random.default_rng(1)
+    for gap, comparisons in ((0.08, 1), (0.06, 40), (0.15, 300)):
+
+        def sample(problems: int, gap: float = gap) -> StudentT:
+            differences = (random.random(problems) < 0.3 + gap).astype(float) - (random.random(problems) < 0.3)
+            differences += gap - differences.mean() if problems == 150 else 0.0  # the sample that the number is from
+            influence = differences - differences.mean()
+            return StudentT(differences.mean(), influence, 2.0, paired=True)
+
+        pilot_sample = sample(150)
+        pilot = difference(gap, pilot_sample.error, centre=pilot_sample.centre, clusters=150)
+        needed = contrast_of(pilot, True, 0.0, comparisons).decisive
+        assert needed is not None and needed > 100
+        problems = round(needed * pilot.clusters / pilot.n)
+        decided = 0
+        for _ in range(600):
+            repeated = sample(problems)
+            again = difference(gap, repeated.error, centre=repeated.centre, clusters=problems)
+            decided += verdict_of(again, True, 0.0, comparisons) == "BETTER"
+        assert 0.76 <= decided / 600 <= 0.86, (gap, comparisons, needed, decided / 600)
 
 
 def contrast(first: str, second: str, verdict: str, value: float = 0.1, **more: Any) -> Contrast:
-    return Contrast(difference(value, value - 0.1, value + 0.1, 0.5, first=first, second=second, **more), verdict, 0.1)  # type: ignore[arg-type]
-
-
-def test_ranks_are_ranges_where_tutors_cannot_be_told_apart() -> None:
-    """a is better than c and d, and b is better than d; no other difference is significant."""
-    pairwise = [
-        contrast("a", "b", "INCONCLUSIVE"), contrast("a", "c", "BETTER"), contrast("d", "a", "WORSE"),
-        contrast("b", "c", "EQUIVALENT"), contrast("b", "d", "BETTER"), contrast("c", "d", "INCONCLUSIVE"),
-    ]  # fmt: skip
-    assert ranks(pairwise) == {"a": Ranks(1, 2, 4), "b": Ranks(1, 3, 4), "c": Ranks(2, 4, 4), "d": Ranks(3, 4, 4)}
-    assert leading_pair(pairwise, ["d", "c", "b", "a"]) == ("a", "b")
-    assert leading_pair([], ["a", "b"]) is None
+    pair = difference(value, 0.1, first=first, second=second, **more)
+    return Contrast(pair, verdict, value - 0.1, value + 0.1)  # type: ignore[arg-type]
 
 
 def test_a_contrast_from_the_other_side_has_every_sign_turned() -> None:
     original = contrast("a", "b", "BETTER", 0.3, first_alone_right=7, second_alone_right=2)
     mirrored = with_first_tutor(original, "b")
     assert (mirrored.verdict, mirrored.difference.value, mirrored.difference.first) == ("WORSE", -0.3, "b")
-    assert (mirrored.difference.low, mirrored.difference.high) == (-0.4, pytest.approx(-0.2))
+    assert (mirrored.low, mirrored.high) == (-0.4, pytest.approx(-0.2))
     assert (mirrored.difference.first_alone_right, mirrored.difference.second_alone_right) == (2, 7)
     assert with_first_tutor(mirrored, "a").difference == original.difference
     assert with_first_tutor(original, "a") is original
     silent = original._replace(silent=frozenset({"b"}))
-    assert with_first_tutor(silent, "b").silent == {"b"}, "a tutor that answers few items stays marked"
+    assert with_first_tutor(silent, "b").silent == {"b"}, "a tutor with few graded items stays marked"
 
 
-def test_a_benchmark_has_a_value_where_no_task_lacks_one() -> None:
-    """The interval averages the tasks' intervals, and is never narrower than the mean's own interval."""
-    scores = [
-        reported_score("a", 0.2, low=0.1, high=0.4, floor=0.0),
-        reported_score("a", 0.6, low=0.5, high=0.7, floor=0.1),
-    ]
-    summary = overview.summary_of(scores)
-    assert summary is not None
-    assert tuple(summary) == (pytest.approx(0.4), pytest.approx(0.3), pytest.approx(0.55), 0.05, None)
-    assert overview.summary_of([scores[0], None]) is None and overview.summary_of([]) is None
-    assert overview.summary_of([scores[0], reported_score("a", None)]) is None
-
-
-TUTORS = ["reference", "always-0", "hostile"]
+TUTORS = ["steady", "parrot", "hostile", "always-0"]
 GRADED = [task for task in TASKS if task != "pedagogy_following"]  # its headline needs a reward model
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the results folder of a run of three tutors, one of which is always right and one always wrong."""
+    """Return the results folder of a run of three tutors and a baseline. One tutor is always right."""
     folder = tmp_path_factory.mktemp("three")
     finished(folder, configuration(tutors=TUTORS))
     return folder
 
 
 @pytest.mark.slow
-def test_the_first_screen_says_who_is_ahead_and_by_what_rule(run: Path) -> None:
-    plan = Plan(configuration(tutors=TUTORS))
-    all_contrasts = contrasts.tutor_contrasts(plan, run)
-    claim = overview.claim_of(plan, all_contrasts)
-    assert claim is not None and (claim.first, claim.second) == ("reference", "always-0")
-    assert claim.tasks == len(GRADED), "hostile answers too few items of each task to be named"
-    task_counts = {count.verdict: count.tasks for count in claim.counts}
-    assert all(sum(here for _, here, _ in count.benchmarks) == count.tasks for count in claim.counts)
-    assert (claim.others, claim.beaten) == (2, 2)
-    assert task_counts["BETTER"] > 0 and sum(task_counts.values()) == len(GRADED) and "WORSE" not in task_counts
+def test_the_first_screen_says_who_is_ahead(run: Path) -> None:
+    ranking = read_rankings(run / "report")["robust"]
+    assert ranking.sentence == "Steady comes first, ahead of all 2 other tutors" and ranking.leaders == ["steady"]
+    assert {task.task for task in ranking.tasks if task.leads} == {*GRADED}
+    assert len(ranking.comparisons) == 3 * len(GRADED), "the baseline is not ranked"
     page = (run / "report/index.html").read_text(encoding="utf-8")
-    [second] = re.findall(r"<b>Human reference is ahead of (.*?)</b> on (\d+) of (\d+) tasks", page)
-    assert second[1:] == (str(task_counts["BETTER"]), str(len(GRADED))) and "<b>" not in second[0]
-    assert 'figure data-file="overview-mathtutorbench"' in page and "<h3>MathTutorBench <small>" in page
+    assert f"<b>{ranking.sentence}.</b>" in page and page.count('<table class="board') == 2
+    assert all(f"{chip.text.split(':')[0]}" in page for chip in ranking.chips if "hostile" not in chip.text)
     table = pd.read_csv(run / "report/differences.csv")
-    assert len(table) == len(all_contrasts) and set(table.verdict) <= {"BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"}
-    assert {"detectable", "p_holm"} <= set(table.columns)
-    assert table.high.max() == 1.0, "two shares differ by at most 1"
+    assert set(table.verdict) <= {"BETTER", "WORSE", "EQUIVALENT", "SAME", "OPEN"} and table.p_holm.notna().any()
+    leading = table[table.leads & (table.scoring == "robust")]
+    assert len(leading) == len(ranking.comparisons) and table.low.min() == -1.0, "two shares differ by at most 1"
+    excludes = (leading.simultaneous_low > 0) | (leading.simultaneous_high < 0)
+    assert (excludes == leading.verdict.isin(["BETTER", "WORSE"])).all()
+
+
+def contrasts_of(plan: Plan, results: Path) -> list[Contrast]:
+    return rank_tutors(plan, results, complete_scores(plan, results, None), light_lookup(plan, results)).contrasts
 
 
 def test_differences_that_are_too_many_for_the_page_lie_beside_it(run: Path, tmp_path: Path) -> None:
     """Each tutor's file contains all its pairs, whichever tutor is first."""
-    all_contrasts = contrasts.tutor_contrasts(Plan(configuration(tutors=TUTORS)), run)
+    all_contrasts = contrasts_of(Plan(configuration(tutors=TUTORS)), run)
     values: HeadlineValues = {}
     embedded = write_contrasts(all_contrasts, values, tmp_path, 1e9)
     beside = write_contrasts(all_contrasts, values, tmp_path, 0)
@@ -154,7 +166,7 @@ async def read_board(browser: Browser) -> dict[str, Any]:
     observed: dict[str, Any] = {}
     for kind, position in (("csv", 1), ("svg", 3), ("png", 4)):
         await browser.click(f".board-of .buttons button:nth-of-type({position})")
-        observed[f"board {kind}"] = (await browser.downloaded(f"mathtutorbench-robust.{kind}")).read_bytes()
+        observed[f"board {kind}"] = (await browser.downloaded(f"ranking-robust.{kind}")).read_bytes()
     # A name that breaks at its hyphens and a right-to-left name stay within their column.
     observed["overflow"] = await browser.run("""(() => {
       const table = document.querySelector("table.board:not([hidden])");
@@ -162,27 +174,27 @@ async def read_board(browser: Browser) -> dict[str, Any]:
       const before = [first.firstChild.data, second.firstChild.data];
       first.firstChild.data = "Llama-3.1-Nemotron-70B-Instruct-HF-long";
       second.firstChild.data = "מורה טוב מאוד של בית ספר";
-      const edge = table.tBodies[0].rows[0].cells[1].getBoundingClientRect().left - table.getBoundingClientRect().left + 8;
+      const edge = table.tBodies[0].rows[0].cells[2].getBoundingClientRect().left - table.getBoundingClientRect().left + 8;
       const texts = [...pictureOf(table).querySelectorAll("text")].filter((one) => /Llama|Nemotron|HF|[\u05d0-\u05ea]/.test(one.textContent));
       [first.firstChild.data, second.firstChild.data] = before;
       return [texts.length, texts.filter((one) => Number(one.getAttribute("x")) + Number(one.getAttribute("textLength")) > edge).length];
     })()""")
     for direction in ("descending", "ascending"):
-        await browser.click("table.board:not([hidden]) thead tr:last-child th:nth-child(2) button")
+        await browser.click("table.board:not([hidden]) thead tr:last-child th:nth-child(3) button")
         await browser.wait(f"document.querySelector('table.board:not([hidden]) th[aria-sort={direction}]') !== null")
         observed[direction] = await browser.run(
-            "[...document.querySelectorAll('table.board:not([hidden]) tbody tr')].map((row) => [row.cells[1].dataset.value, 'last' in row.cells[1].dataset])"
+            "[...document.querySelectorAll('table.board:not([hidden]) tbody tr')].map((row) => [row.cells[2].dataset.value, 'last' in row.cells[2].dataset])"
         )
     observed["sort"] = await browser.run(
         "[...document.querySelectorAll('table.board:not([hidden]) th[aria-sort]')].map((one) => [one.cellIndex, one.ariaSort])"
     )
-    skill = "document.querySelector('#board-filters label:nth-child(3) select')"
+    skill = "document.querySelector('#board-filters label:nth-child(2) select')"
     observed["skills"] = await browser.run(f"[...{skill}.options].map((one) => one.value)")
-    await browser.page.select_option("#board-filters label:nth-child(3) select", observed["skills"][1])
+    await browser.page.select_option("#board-filters label:nth-child(2) select", observed["skills"][1])
     observed["columns left"] = await browser.run(
-        "[...document.querySelectorAll('table.board:not([hidden]) th.skill')].map((one) => one.textContent)"
+        "[...new Set([...document.querySelectorAll('table.board:not([hidden]) th[data-skill]')].map((one) => one.dataset.skill))]"
     )
-    await browser.page.select_option("#board-filters label:nth-child(3) select", "")
+    await browser.page.select_option("#board-filters label:nth-child(2) select", "")
     return observed
 
 
@@ -198,7 +210,7 @@ async def read_items(browser: Browser) -> dict[str, Any]:
     observed["passages"] = await browser.run(
         "Object.values(data.tasks).flat().flatMap((item) => item.replies).flatMap((reply) => reply.grades).filter((grade) => grade.raw).length"
     )
-    await browser.run("location.hash = '#/items?task=mathtutorbench/problem_solving&first=reference'")
+    await browser.run("location.hash = '#/items?task=mathtutorbench/problem_solving&first=steady'")
     await browser.click("section:not([hidden]) .item")
     await browser.page.locator("section:not([hidden]) .read > summary").first.click()
     await browser.page.locator("section:not([hidden]) .grades summary").first.click()
@@ -216,7 +228,7 @@ async def read_comparison(page: Path, folder: Path) -> dict[str, Any]:
         await browser.call("Log.enable")
         await browser.open(page)
         observed["first"] = await browser.wait("[...document.querySelectorAll('.lead')].at(-1)?.textContent")
-        await browser.run("location.hash = '#/compare?first=reference&second=always-0'")
+        await browser.run("location.hash = '#/compare?first=steady&second=parrot'")
         observed["sentence"] = await browser.wait("document.querySelector('#versus .told')?.textContent")
         observed["picture"] = await browser.wait(
             "document.querySelector('#versus svg.marks')?.getAttribute('aria-label')"
@@ -225,12 +237,12 @@ async def read_comparison(page: Path, folder: Path) -> dict[str, Any]:
         await browser.wait("document.querySelectorAll('#versus .buttons button').length === 3")
         for kind, position in (("csv", 1), ("svg", 2), ("png", 3)):
             await browser.click(f"#versus .buttons button:nth-of-type({position})")
-            observed[kind] = (await browser.downloaded(f"reference-always-0-robust.{kind}")).read_bytes()
+            observed[kind] = (await browser.downloaded(f"steady-parrot-robust.{kind}")).read_bytes()
         observed["link"] = await browser.run(
             "document.querySelector('table.versus a[href*=\"show=first\"]').getAttribute('href')"
         )
         await browser.run(
-            f"location.hash = {json.dumps('#/items?task=mathtutorbench/problem_solving&first=reference&second=always-0&show=first')}"
+            f"location.hash = {json.dumps('#/items?task=mathtutorbench/problem_solving&first=steady&second=parrot&show=first')}"
         )
         observed["items"] = await browser.wait(
             "document.querySelector('section:not([hidden]) .browser [role=status]')?.textContent"
@@ -249,7 +261,7 @@ async def read_comparison(page: Path, folder: Path) -> dict[str, Any]:
         observed["single item"] = await browser.wait(
             "document.querySelectorAll('section:not([hidden]) .item').length === 1 && document.querySelector('section:not([hidden]) .reader').dataset.item"
         )
-        await browser.run("location.hash = '#/compare?first=hostile&second=reference'")
+        await browser.run("location.hash = '#/compare?first=hostile&second=steady'")
         await browser.wait(
             "document.querySelector('#versus .told')?.textContent.includes('hostile') && document.querySelector('#versus svg.marks')"
         )
@@ -259,10 +271,9 @@ async def read_comparison(page: Path, folder: Path) -> dict[str, Any]:
         )
         await browser.run("location.hash = '#/'")
         await browser.click(".board-of .buttons button:nth-of-type(2)")
-        observed["latex"] = (await browser.downloaded("mathtutorbench-robust.tex")).read_text()
+        observed["latex"] = (await browser.downloaded("ranking-robust.tex")).read_text()
         observed |= await read_board(browser)
-        await browser.run("[...document.querySelectorAll('#board-filters select')][0].value = 'baseline'")
-        await browser.run("document.querySelector('#board-filters input').click()")
+        await browser.page.select_option("#board-filters label:nth-child(1) select", "general")
         observed["rows left"] = await browser.run(
             "[...document.querySelectorAll('table.board:not([hidden]) tbody tr:not([hidden]) th.name')].map((one) => one.firstChild.textContent.trim())"
         )
@@ -271,13 +282,28 @@ async def read_comparison(page: Path, folder: Path) -> dict[str, Any]:
     return observed
 
 
+def check_latex(text: str) -> None:
+    """Check a ranked table for LaTeX: environments are closed, and every row has as many cells as columns."""
+    lines = text.strip().splitlines()
+    assert lines[0] == "\\begin{table}" and lines[-1] == "\\end{table}" and "\\caption{Steady comes first" in text
+    [columns] = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", text)
+    rows = [line.removesuffix(" \\\\") for line in lines if line.endswith(" \\\\")]
+    assert text.index("toprule") < text.index("midrule") < text.index("bottomrule") and len(rows) >= 2 + len(TUTORS)
+    for row in rows:
+        cells = row.split(" & ")
+        spanned = sum(int(span) - 1 for span in re.findall(r"multicolumn\{(\d+)\}", row))
+        assert len(cells) + spanned == len(columns), row
+        assert "general" not in cells[1], "the group is not glued to the name"
+    assert any(row.startswith("1 & Steady & \\textbf{1.00}") for row in rows)
+
+
 @pytest.mark.slow
 def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None:
     if missing := missing_requirement():
         absent(*missing)
     observed = asyncio.run(read_comparison(run / "report/index.html", tmp_path))
-    assert "Human reference is ahead of Always 0" in observed["first"]
-    assert observed["sentence"].startswith("Human reference against Always 0: ahead on ")
+    assert observed["first"] == "Steady comes first, ahead of all 2 other tutors."
+    assert observed["sentence"].startswith("Steady against Parrot: ahead on ")
     assert observed["picture"] == observed["sentence"]
     assert observed["rows"] == len(GRADED)
     table = list(csv.DictReader(observed["csv"].decode().splitlines()))
@@ -285,31 +311,33 @@ def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None
     assert b"<svg" in observed["svg"] and observed["png"].startswith(b"\x89PNG")
     assert observed["link"].startswith("#/items?task=mathtutorbench%2F")
     replies, items = (int(part) for part in observed["items"].split()[0:3:2])
-    assert 0 < replies == 2 * (replies // 2) < items, (
-        "two replies for each item that only the reference answers correctly"
-    )
+    assert 0 < replies == 2 * (replies // 2) < items, "two replies for each item that only Steady answers correctly"
     assert observed["focus"] == observed["second"] == observed["single item"]
     assert [name.split(" ✓")[0].strip() for name in observed["beside"]][:1] and len(observed["beside"]) == 2
-    assert observed["all"] == 2 * len(GRADED)
-    assert observed["latex"].startswith("\\begin{tabular}") and "\\toprule" in observed["latex"]
-    assert "\\bottomrule" in observed["latex"]
-    board = list(csv.reader(observed["board csv"].decode().splitlines()))
+    assert observed["all"] == 3 * len(GRADED)
+    check_latex(observed["latex"])
+    board = list(csv.DictReader(observed["board csv"].decode().splitlines()))
+    scores = pd.read_csv(run / "report/scores.csv")
+    heads = scores[scores.headline & (scores.scoring == "robust") & scores.tutor.isin(TUTORS)]
+    for column in ("value", "low", "high", "n"):
+        exported = sorted(round(float(row[column]), 6) for row in board)
+        assert exported == sorted(heads[column].round(6)), f"{column}: the numbers of scores.csv"
+    assert {row["tutor"] for row in board if row["group"] == "baseline"} == {"Always 0"}
     texts = ElementTree.fromstring(observed["board svg"]).iter("{http://www.w3.org/2000/svg}text")
-    assert {"Human reference", "Tutor"} <= {text.text for text in texts}
-    assert len(board) == 4 + len(observed["ascending"])
+    assert {"Steady", "Tutor"} <= {text.text for text in texts}
     assert observed["board png"].startswith(b"\x89PNG") and b" style=" not in observed["board svg"]
     for direction in ("descending", "ascending"):
         groups = [2 if value == "" else int(last) for value, last in observed[direction]]
         filled = [float(value) for value, last in observed[direction] if value and not last]
         assert filled == sorted(filled, reverse=direction == "descending") and len(set(filled)) > 1
         assert groups == sorted(groups)
-        assert set(groups) == {0, 1, 2}, "unreadable tutors are near the end, tutors without a value last"
-    assert observed["sort"] == [[1, "ascending"]] and len(observed["skills"]) > 2
+        assert set(groups) == {0, 1}, "unreadable tutors are last"
+    assert observed["sort"] == [[2, "ascending"]] and len(observed["skills"]) > 2
     assert observed["columns left"] == [observed["skills"][1]]
     assert observed["overflow"][0] >= 2 and observed["overflow"][1] == 0
     assert observed["no keys"] and observed["passages"] > 0 and observed["passage"]
     assert observed["faults"] == [], "the page's policy blocks none of its own parts"
-    assert "Always 0" not in observed["rows left"], "the filter also hides a baseline that is a tutor of the run"
+    assert "Steady" in observed["rows left"] and "Always 0" not in observed["rows left"], "only the chosen group"
 
 
 PAGES = ["#/", "#/compare", "#/papers", "#/items", "#/about", "#/task/mathtutorbench/problem_solving"]
@@ -392,28 +420,4 @@ def test_a_page_without_pairs_has_no_page_of_two_tutors_and_no_library(tmp_path:
     page = (tmp_path / "report/index.html").read_text(encoding="utf-8")
     assert 'id="versus"' not in page and 'id="vega"' not in page and len(page) < 2**20
     build_report(tmp_path / "report/config.yaml", tmp_path, tmp_path / "report")
-    assert "is above the floor" in page and 'class="tiles"' in page
-
-
-def test_a_tutor_is_beaten_only_where_a_cheaper_one_is_ahead_beyond_chance() -> None:
-    plan: Any = SimpleNamespace(models={name: SimpleNamespace(label=name) for name in "abc"})
-    runtime = pd.DataFrame({"benchmark": ["x"] * 3, "tutor": list("abc"), "usd": [1.0, 2.0, None]})
-    values = {
-        "x": {
-            name: overview.Summary(value, None, None, None, None)
-            for name, value in zip("abc", (0.9, 0.5, 0.2), strict=True)
-        }
-    }
-
-    def contrast(first: str, second: str, verdict: Any) -> Contrast:
-        pair = difference(0.2, 0.1, 0.3, 0.001, first=first, second=second, benchmark="x")
-        return Contrast(pair, verdict, None)
-
-    rows = overview.prices(
-        plan, runtime, values, {("x", "t"): 50}, [contrast("b", "a", "WORSE"), contrast("a", "c", "BETTER")]
-    )
-    assert [(row.tutor, row.usd, row.beaten_by) for row in rows] == [("a", 2.0, []), ("b", 4.0, ["a"])], (
-        "c has no price"
-    )
-    [cheap, dear] = overview.prices(plan, runtime, values, {("x", "t"): 50}, [contrast("a", "b", "INCONCLUSIVE")])
-    assert cheap.beaten_by == dear.beaten_by == []
+    assert "is above the best trivial tutor on 0 of 4 tasks.</b>" in page

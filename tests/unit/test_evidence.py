@@ -184,7 +184,7 @@ def test_doubt_is_counted_and_turns_no_order() -> None:
     assert doubt_turns("BETTER", score(0.6, None), score(0.5, 0.65))
     assert not doubt_turns("BETTER", score(0.7, None), score(0.5, 0.65))
     assert doubt_turns("WORSE", score(0.5, 0.65), score(0.6, None))
-    assert not doubt_turns("INCONCLUSIVE", score(0.6, None), score(0.5, 0.9))
+    assert not doubt_turns("OPEN", score(0.6, None), score(0.5, 0.9))
     assert not doubt_turns("BETTER", score(0.6, 0.9), score(0.5, None)), "the doubt of the leader changes nothing"
 
 

@@ -73,9 +73,9 @@ async def texts_in_browser(page: Path, folder: Path) -> dict[str, Any]:
 # Return the LaTeX of a table whose rows begin with [ or *, which LaTeX would read as arguments of the preceding \\.
 LATEX = """(() => {
   const table = document.createElement("table");
-  table.innerHTML = "<thead><tr><th>a</th><th>[b]</th></tr></thead><tbody><tr><td>[x] y</td><td>1</td></tr><tr><td>*b</td><td>2</td></tr></tbody>";
+  table.innerHTML = "<thead><tr><td></td><td></td></tr><tr><th>a</th><th>[b]</th></tr></thead><tbody><tr><td>[x] y</td><td>1</td></tr><tr><td>*b</td><td>2</td></tr></tbody>";
   document.body.append(table);
-  return latexOf(table);
+  return latexOf(table, "100 %");
 })()"""
 
 
@@ -88,6 +88,7 @@ def test_the_scripts_of_the_page_take_these_names(run: Path, tmp_path: Path) -> 
     assert all(name in texts["constructor drawn"] for name in NAMES if name != "constructor")
     assert texts["toString"].startswith("toString against hasOwnProperty: ")
     assert "{[}x] y & 1" in texts["latex"] and "{*}b & 2" in texts["latex"] and "a & [b]" in texts["latex"]
+    assert "\\caption{100 \\%}" in texts["latex"]
     assert "[native code]" not in str(texts) and all(name in texts["board"] for name in NAMES)
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.config import rubrics
-from maieutic.config.cards import Card
 from maieutic.config.datasets import Dataset
 from maieutic.config.rubrics import read_rubric, rubric_path
 from maieutic.config.settings import Config
@@ -26,9 +26,11 @@ from maieutic.plan import provenance as run_provenance
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import CodeState, Provenance, changed_files_of_task
 from maieutic.report import figures, page
-from maieutic.report.contrasts import Ranks
-from maieutic.report.page import HERE, format_share, leaderboard
+from maieutic.report.overview import overview_section, table_rows
+from maieutic.report.page import HERE
+from maieutic.report.ranking import rank_tutors
 from maieutic.report.sections import PartRenderer, ReportInput
+from maieutic.report.tables import format_share, selected_cards
 from run_configs import check_config
 from running import NO_GRADERS
 from shipped import shipped
@@ -123,7 +125,7 @@ def test_a_part_that_raises_becomes_a_box_and_the_others_come_out() -> None:
     assert renderer.page("#/x", "X", "x", "items", lambda: None) == []
 
 
-# bold, readable share, floor ------------------------------------------------------------------------------------------
+# readable share in the ranked table ------------------------------------------------------------------------------------------
 
 
 def reported_score(model: str, value: float | None, **more: Any) -> ReportedScore:
@@ -134,71 +136,49 @@ def reported_score(model: str, value: float | None, **more: Any) -> ReportedScor
                  headline=True, value=value, **fields)  # fmt: skip
 
 
-BETTER = {"a": Ranks(1, 1, 2), "b": Ranks(2, 2, 2)}
-EQUAL = {"a": Ranks(1, 2, 2), "b": Ranks(1, 2, 2)}
-BOLD: list[tuple[str, list[ReportedScore], dict[str, Ranks], str | None]] = [
-    ("significantly better", [reported_score("a", 0.5), reported_score("b", 0.4)], BETTER, "a"),
-    ("20 of 20 beside 19 of 20", [reported_score("a", 1.0, low=0.83), reported_score("b", 0.95)], EQUAL, None),
-    ("the same value", [reported_score("a", 0.5), reported_score("b", 0.5)], EQUAL, None),
-    ("a rival without a test of the difference", [reported_score("a", 0.5), reported_score("b", 0.1)], {}, None),
-    ("alone, above its floor", [reported_score("a", 0.5, floor=0.3)], {}, "a"),
-    ("below its floor", [reported_score("a", 0.33, floor=0.48), reported_score("b", 0.0, floor=0.48)], BETTER, None),
-    ("at its floor", [reported_score("a", 0.48, floor=0.48)], {}, None),
-    ("an interval that reaches the floor", [reported_score("a", 0.49, floor=0.48)], {}, None),
-    ("no interval", [reported_score("a", 0.9, low=None, high=None), reported_score("b", 0.1)], BETTER, None),
-    ("12 of 50 readable", [reported_score("a", 0.33, n=50, unreadable=38), reported_score("b", 0.0, n=50)], BETTER, None),
-    ("10 of 100 judged", [reported_score("a", 0.9, n=10, missing=90), reported_score("b", 0.1)], BETTER, None),
-    ("80 of 100 readable", [reported_score("a", 0.8, unreadable=20), reported_score("b", 0.1)], BETTER, "a"),
-    ("no value", [reported_score("a", None), reported_score("b", None)], {}, None),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("why", "scores", "task_ranks", "bold"), BOLD, ids=[case[0] for case in BOLD])
-def test_bold_is_what_stands_out(
-    why: str, scores: list[ReportedScore], task_ranks: dict[str, Ranks], bold: str | None
-) -> None:
-    config = configuration()
-    card = next(iter(Plan(config).cards.values())).card
-    rows = leaderboard(Plan(config), [card], scores, "robust", {(card.task, "robust"): task_ranks})
-    assert [row["label"] for row in rows if row["cells"][0]["best"]] == ([bold] if bold else [])
-
-
-def board(config: Config, card: Card, scores: list[ReportedScore]) -> str:
-    environment = page.environment_of(ReportInput(Plan(config), Path("nowhere"), {}, None), lambda name, kind: None)
-    return environment.get_template("board.html.jinja").render(
-        config=config, scorings=("robust",), name="x", size=100, cards=[card], skills=[("s", 1)],
-        boards={"robust": leaderboard(Plan(config), [card], scores, "robust")}, limits={"robust": [(None, None)]},
-        differs={card.task: []}, unjudged=[], spans={"robust": {card.task: (0.0, 1.0)}},
-    )  # fmt: skip
+def board(config: Config, scores: list[ReportedScore]) -> str:
+    """Return the overview's ranked table for scores of one task."""
+    plan = Plan(config)
+    run = ReportInput(plan, Path("nowhere"), {"mathtutorbench": scores}, None)
+    rankings = rank_tutors(plan, Path("nowhere"), run.scores, lambda *args: None)
+    environment = page.environment_of(run, lambda *args: None)
+    runtime = pd.DataFrame(columns=["benchmark", "tutor", "usd", "requests", "prompt_tokens", "completion_tokens"])
+    section = overview_section(run, runtime, selected_cards(plan), rankings, [])
+    return environment.get_template("overview.html.jinja").render(
+        config=config, scorings=SCORINGS, run_title="x", note="", shown=True, **section
+    )
 
 
 def test_a_missing_verdict_is_not_a_wrong_reply() -> None:
-    config = configuration()
-    card = next(iter(Plan(config).cards.values())).card
     scores = [
         reported_score("a", 1.0, n=2, missing=14, by="demo-judge"),
         reported_score("b", 0.9, n=16, by="demo-judge"),
     ]
-    html = board(config, card, scores)
-    assert re.search(r'data-value="1.0" data-last>.*12\.5\u00a0% graded', html), "it does not lead the table"
-    assert "graded; the other items are left out" in html
-    assert "the other replies count as wrong" not in html and 'class="best"' not in html.split("</tr>")[3]
+    html = board(configuration(), scores)
+    assert re.search(r'data-value="1.0" [^>]*data-last>.*12\.5\u00a0% graded', html), "it does not lead the table"
+    assert "graded; the other items are left out" in html and "the other replies count as wrong" not in html
+    assert "not ranked: too few answers, or none, on Problem solving" in html
+    assert "b is the only one of 2 tutors that can be ranked" in html
 
 
 def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
     config = configuration()
-    card = next(iter(Plan(config).cards.values())).card
     scores = [
         reported_score("a", 0.1, unreadable=90),
         reported_score("a", 1.0, scoring="paper_compat"),
         reported_score("b", 0.9),
     ]
-    for scoring in ("robust", "paper_compat"):
-        [cell] = next(row["cells"] for row in leaderboard(Plan(config), [card], scores, scoring) if row["label"] == "a")
-        assert (cell["readable"], cell["silent"], cell["best"]) == (0.1, True, False), scoring
-    html = board(config, card, scores)
-    assert re.search(r'data-value="0.1" data-last>.*10\u00a0% readable', html), "sorted last, with its share"
-    assert "if less than 80\u00a0% of its replies, or of the verdicts on them, can be read" in html
+    plan = Plan(config)
+    by_benchmark = {"mathtutorbench": scores}
+    rankings = rank_tutors(plan, Path("nowhere"), by_benchmark, lambda *args: None)
+    cards = [loaded.card for loaded in plan.cards.values()]
+    for scoring in SCORINGS:
+        rows = table_rows(plan, cards, by_benchmark, rankings.by_scoring[scoring])
+        [cell] = next(row.cells for row in rows if row.label == "a")
+        assert (cell.readable, cell.silent, cell.best) == (0.1, True, False), scoring
+    html = board(config, scores)
+    assert re.search(r'data-value="0.1" [^>]*data-last>.*10\u00a0% readable', html), "sorted last, with its share"
+    assert "Orange: less than 80\u00a0% of the answers can be read" in html
     assert [format_share(value) for value in (1.0, 0.9999, 0.5, 0.0)] == [
         "100\u00a0%", "99.9\u00a0%", "50\u00a0%", "0\u00a0%",
     ]  # fmt: skip
@@ -366,7 +346,6 @@ def test_an_authors_title_and_note_are_shown_as_text() -> None:
     assert "&lt;script&gt;" in html and "<img" not in html and 'href="javascript' not in html
     assert page.note_of(Plan(config)) == ""
     environment = page.environment_of(ReportInput(plan, Path("nowhere"), {}, None), lambda *args: None)
-    text = environment.get_template("leaderboard.html.jinja").render(
-        config=plan.config, note=page.note_of(plan), first="", parts=[], runtime=[], scorings=SCORINGS
-    )
+    run_title = page.run_title(plan)
+    text = environment.from_string("<h2>{{ run_title }}</h2>").render(run_title=run_title)
     assert "<h2>Ours &amp; &lt;b&gt;theirs&lt;/b&gt;</h2>" in text

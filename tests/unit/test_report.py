@@ -43,11 +43,17 @@ CONTROLS = "\x1b[J\u2028\u2029\x00\x07\x85"  # some of these once made the repor
 TASKS = ["mistake_location", "pedagogy_following", "problem_solving", "socratic_questioning", "solution_correctness"]
 
 
+# Baseline whose replies a tutor sends to every item, or to one of so many items; it does not answer the others
+SCRIPTED = {"steady": ("reference", 1), "shaky": ("reference", 2), "parrot": ("echo", 1)}
+
+
 def configuration(**run: object) -> settings.Config:
     config = shipped()
     config["models"]["hostile"] = {
         "engine": "hosted", "model": "m", "base_url": "http://x/v1", "label": "=<b>hostile</b>\x1b\u2028", "notice": CONTROLS, "group": f"g{CONTROLS}", "paper": {"mathtutorbench": "GPT-4o"},
     }  # fmt: skip
+    for name in SCRIPTED:
+        config["models"][name] = {"engine": "hosted", "model": "m", "base_url": "http://x/v1", "label": name.title()}
     config["run"] |= {"tutors": ["hostile"], "tasks": [f"mathtutorbench/{task}" for task in TASKS], **NO_GRADERS, **run}
     config["report"] = {"resamples": 100}
     return check_config(config)
@@ -57,8 +63,13 @@ def make_reply(config: settings.Config, name: str, item: Item) -> Reply:
     model = config.models[name]
     if isinstance(model, BaselineModel):
         return baseline_reply(name, model.tutor, item, 1)
+    text = HOSTILE + CONTROLS
+    if name in SCRIPTED:
+        tutor, every = SCRIPTED[name]
+        answers = sum(map(ord, item.id)) % every == 0
+        text = baseline_reply(name, tutor, item, 1).text if answers else "I do not know."
     turn = Turn(
-        messages=f"sha256:p{item.id}", text=HOSTILE + CONTROLS, finish="stop", prompt_tokens=3, completion_tokens=4,
+        messages=f"sha256:p{item.id}", text=text, finish="stop", prompt_tokens=3, completion_tokens=4,
         seconds=0.5,
     )  # fmt: skip
     return Reply(id=item.id, task=item.task, tutor=name, key="k", turns=[turn])
@@ -157,13 +168,12 @@ def test_every_table_of_the_page_is_a_csv_file(results: Path) -> None:
     files = {f"tables/{path.name}" for path in (results / "report/tables").iterdir()}
     assert len(files) == html.count("<table") > len(TASKS)
     assert set(re.findall(r'href="(tables/[a-z0-9-]+\.csv)"', html)) == files
-    board = pd.read_csv(results / "report/tables/leaderboard-mathtutorbench-robust.csv", index_col=0)
+    board = pd.read_csv(results / "report/tables/leaderboard-ranking-robust.csv")
     scores = pd.read_csv(results / "report/scores.csv")
-    heads = scores[scores.headline & (scores.scoring == "robust") & (scores.tutor == "echo")]
-    assert len(board.columns) == len(TASKS) and len(heads) > 0
-    for score in heads.itertuples():
-        cells = list(board.loc["Echo of the last sentence baseline"].dropna())
-        assert any(str(cell).startswith(f"{score.value:.2f} [{score.low:.2f}\u2013{score.high:.2f}]") for cell in cells)
+    heads = scores[scores.headline & (scores.scoring == "robust") & (scores.tutor == "hostile")]
+    assert len(board) == len(heads) > 0 and {*board.tutor} == {*heads.label}
+    for column in ("value", "low", "high", "n"):
+        assert sorted(board[column].round(6)) == sorted(heads[column].round(6)), f"{column}: equal to scores.csv"
     tables = [pd.read_csv(results / "report" / name, dtype=str) for name in sorted(files)]
     texts = [text for table in tables for text in [*table.columns, *table.stack().dropna()]]
     assert any(text.startswith("'=<b>hostile</b>") for text in texts), "escaped as in the other tables"
@@ -285,7 +295,7 @@ def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -
             for button in ("th[aria-sort] button", '.toggle button[data-scoring="paper_compat"]'):
                 await browser.run(f"document.querySelector('{button}').click()")
             boards = "[...document.querySelectorAll('table.board')].map((t) => [t.dataset.scoring, t.hidden])"
-            assert await browser.run(boards) == [["paper_compat", False], ["robust", True]]
+            assert await browser.run(boards) == [["robust", True], ["paper_compat", False]]
             styled = await browser.run("getComputedStyle(document.getElementById('styled')).color")
             assert styled != "rgb(255, 0, 0)", "injected styles have no effect either"
             await browser.run("location.hash = '#/task/mathtutorbench/problem_solving'")

@@ -37,6 +37,7 @@ rule build_report:
         ),
         parquet=f"results/{RUN}/scores.parquet",
         differences=f"results/{RUN}/differences.csv",
+        ranking=f"results/{RUN}/ranking.json",
         problems=f"results/{RUN}/problems.json",
         trust=f"results/{RUN}/trust.csv",
         tables=report(

@@ -491,10 +491,12 @@ class Difference(Record):
 
     value: first tutor's value minus the second's, with its 95 % interval [low, high] over problems; p: p value of the
     hypothesis of no difference, from the same Student's t distribution as the interval; p_holm: p value with Holm's
-    correction over all differences of a benchmark under one scoring; by: reward model or judge, None for a parser; n:
-    number of shared items; clusters: number of problems. The other fields are set only if each item is right or wrong:
-    first_alone_right, second_alone_right: number of items that only the first or only the second tutor answered
-    correctly; mcnemar_p: p value of McNemar's exact test of these two numbers.
+    correction over all differences of a benchmark under one scoring; centre, error: centre and standard error of that
+    distribution, which has `clusters` - 1 degrees of freedom; None without an interval; largest: largest possible
+    difference, None if the metric is not bounded; same: True if every shared item has the same grade for both tutors;
+    by: reward model or judge, None for a parser; n: number of shared items; clusters: number of problems. The other
+    fields are set only if each item is right or wrong: first_alone_right, second_alone_right: number of items that only
+    the first or only the second tutor answered correctly; mcnemar_p: p value of McNemar's exact test of these two.
     """
 
     benchmark: str | None
@@ -510,6 +512,10 @@ class Difference(Record):
     high: float | None
     p: float | None
     p_holm: float | None = None
+    centre: float | None = None
+    error: float | None = None
+    largest: float | None = None
+    same: bool = False
     n: int
     clusters: int
     first_alone_right: int | None = None

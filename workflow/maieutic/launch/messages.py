@@ -13,7 +13,7 @@ from maieutic.config.models import HostedModel
 from maieutic.core import paths
 from maieutic.core.errors import PENDING_PLACE, UserError
 from maieutic.core.ledger import JobSpending, spent_since
-from maieutic.core.visible import terminal_text
+from maieutic.core.visible import terminal_text, visible_text
 from maieutic.launch.budget_limits import budget_text
 from maieutic.launch.reader_changes import reader_change_lines
 from maieutic.launch.requests import NewRequests, about
@@ -277,4 +277,12 @@ def last_lines(
             lines += list(remark())
         except UserError as error:  # a damaged results file must not hide the other lines
             lines += [line for line in error.lines.splitlines() if line not in " ".join(lines)]
-    return [*lines, spent_line(plan, spent), *([f"report: {page}"] if page else [])]
+    return [*lines, spent_line(plan, spent), *(finding_lines(page) if page else [])]
+
+
+def finding_lines(page: str) -> list[str]:
+    """Return the run's finding, the sentence in its ranking.json, and the path of the page."""
+    rankings = Path(page).with_name(Path(paths.RANKING).name)
+    entries = json.loads(rankings.read_text(encoding="utf-8")) if rankings.is_file() else []
+    findings = [visible_text(entry["sentence"]) for entry in entries if entry["scoring"] == "robust"]
+    return [*(f"finding: {finding}" for finding in findings), f"report: {page}"]

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -19,7 +19,7 @@ from maieutic.core.visible import visible_text
 from maieutic.core.yaml_files import read_yaml
 from maieutic.record.finished_run import FinishedRun, load_finished_run, own_file, run_folder_at
 from maieutic.report.browser import all_grades
-from maieutic.report.contrasts import verdict_of
+from maieutic.report.contrasts import contrast_of
 from maieutic.report.tables import display_label, items_of_task
 from maieutic.scores.differences import ComparisonKey, tutor_differences
 from maieutic.scores.score import GradeIndex, Measurement, index_grades, measure_task
@@ -36,7 +36,8 @@ def compare(first: Path, second: Path, /) -> None:
 
     first, second: each is a run's own folder, the name of a run (`maieutic runs` lists both), or a folder or .zip file
     that `maieutic share` wrote. If a tutor answered the same items in both runs, the difference between its scores is
-    computed on these pairs of replies, with an interval and a p value.
+    computed on these pairs of replies, with an interval, a p value and a verdict. The intervals of all differences hold
+    together with a probability of 95 %.
     """
     with run_folder_at(first) as first_folder, run_folder_at(second) as second_folder:
         compare_folders(first_folder, second_folder)
@@ -57,13 +58,18 @@ def compare_folders(first: Path, second: Path) -> None:
         for line in lines or ["the same"]:
             console.print(f"  {visible_text(line)}", markup=False, highlight=False)
     table = Table(title="scores: second run minus first", title_justify="left", box=None)
-    for name in ("task", "tutor", "metric", "first", "second", "difference", "95 % interval", "p", "verdict"):
+    for name in ("task", "tutor", "metric", "first", "second", "difference", "interval", "p", "verdict"):
         table.add_column(name)
-    rows = list(score_changes(before, after))
-    for row in rows:
+    changes = list(score_changes(before, after))
+    compared = sum(not isinstance(change.difference, str) for change in changes)
+    for change in changes:
+        row = change.row(after.plan.config.report.equivalence, max(1, compared))
         table.add_row(*(Text(visible_text(cell)) for cell in row))
-    if rows:
+    if changes:
         console.print(table, markup=False)
+        if compared:
+            together = "the interval holds" if compared == 1 else f"the {compared} intervals hold together"
+            console.print(f"{together} with a probability of 95 %; p: of each difference alone", markup=False)
     else:
         console.print("no tutor has scores on the same task in both runs", markup=False)
 
@@ -174,8 +180,33 @@ def reply_changes(before: FinishedRun, after: FinishedRun) -> list[str]:
     return lines
 
 
-def score_changes(before: FinishedRun, after: FinishedRun) -> Iterator[tuple[str, ...]]:
-    """Yield a row of the score comparison for each task and tutor with a headline score in both runs."""
+class ScoreChange(NamedTuple):
+    """A tutor's headline score on a task in two runs.
+
+    difference: the later score minus the earlier one, or the reason for its absence.
+    """
+
+    card: Card
+    label: str
+    first: ReportedScore
+    second: ReportedScore
+    difference: Difference | str
+
+    def row(self, equivalence: float, comparisons: int) -> tuple[str, ...]:
+        """Return the row of the score comparison. comparisons: number of differences, whose intervals hold together."""
+        values = (number_cell(self.first.value), number_cell(self.second.value))
+        row = (f"{self.card.benchmark}/{self.card.task}", self.label, self.second.metric, *values)
+        if isinstance(self.difference, str):
+            return (*row, *NO_DIFFERENCE, self.difference)
+        higher = self.card.metrics[self.second.metric].higher_is_better is not False
+        contrast = contrast_of(self.difference, higher, equivalence, comparisons)
+        interval = f"{number_cell(contrast.low)} to {number_cell(contrast.high)}"
+        p = number_cell(self.difference.p)
+        return (*row, number_cell(self.difference.value), interval, p, contrast.verdict)
+
+
+def score_changes(before: FinishedRun, after: FinishedRun) -> Iterator[ScoreChange]:
+    """Yield the change of each tutor's headline score on each task that has one in both runs."""
     both = [name for name in before.plan.benchmarks if name in after.plan.benchmarks]
     for benchmark in both:
         cards = {loaded.card.task: loaded.card for loaded in after.plan.benchmarks[benchmark]}
@@ -187,7 +218,9 @@ def score_changes(before: FinishedRun, after: FinishedRun) -> Iterator[tuple[str
                 first = firsts.get(score.task)
                 if score.benchmark != benchmark or first is None or score.task not in cards:
                     continue
-                yield score_change_row(after, cards[score.task], first, score, shared[score.task], indexes)
+                card, label = cards[score.task], display_label(after.plan, tutor)
+                change = difference_of_runs(card, first, score, shared[score.task], indexes)
+                yield ScoreChange(card, label, first, score, change)
 
 
 def items_in_both(before: FinishedRun, after: FinishedRun, card: Card) -> list[Item]:
@@ -196,35 +229,21 @@ def items_in_both(before: FinishedRun, after: FinishedRun, card: Card) -> list[I
     return [item for item in items_of_task(after.results, card.benchmark, card.task) if first.get(item.id) == item]
 
 
-def score_change_row(
-    after: FinishedRun,
-    card: Card,
-    first: ReportedScore,
-    second: ReportedScore,
-    shared: list[Item],
-    indexes: Sequence[GradeIndex],
-) -> tuple[str, ...]:
-    """Return one row of the score comparison: both values, and the paired difference on the items in both runs.
+def difference_of_runs(
+    card: Card, first: ReportedScore, second: ReportedScore, shared: list[Item], indexes: Sequence[GradeIndex]
+) -> Difference | str:
+    """Return the paired difference on the items in both runs, or the reason for its absence.
 
     first, second: the score in the earlier and in the later run; shared: items in both runs; indexes: the tutor's
     grades in the later run, then in the earlier run.
     """
-    label = display_label(after.plan, str(second.tutor))
-    row = (f"{card.benchmark}/{card.task}", label, second.metric, number_cell(first.value), number_cell(second.value))
     if first.metric != second.metric:
-        return (*row, *NO_DIFFERENCE, f"different headline metric in the first run: {first.metric}")
+        return f"different headline metric in the first run: {first.metric}"
     if first.by != second.by:
-        return (*row, *NO_DIFFERENCE, f"different graders: {first.by or 'parser'}, {second.by or 'parser'}")
+        return f"different graders: {first.by or 'parser'}, {second.by or 'parser'}"
     if not shared:
-        return (*row, *NO_DIFFERENCE, "no identical items")
-    difference = paired_headline_difference(card, second.by, shared, indexes)
-    if difference is None:
-        return (*row, *NO_DIFFERENCE, "no grades of identical items")
-    higher = card.metrics[second.metric].higher_is_better is not False
-    uncorrected = difference.model_copy(update={"p_holm": difference.p})
-    word = verdict_of(uncorrected, higher, after.plan.config.report.equivalence)
-    interval = f"{number_cell(difference.low)} to {number_cell(difference.high)}"
-    return (*row, number_cell(difference.value), interval, number_cell(difference.p), word)
+        return "no identical items"
+    return paired_headline_difference(card, second.by, shared, indexes) or "no grades of identical items"
 
 
 def paired_headline_difference(

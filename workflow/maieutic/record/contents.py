@@ -21,7 +21,7 @@ LARGEST_SOURCE = 64 * MB  # maximum size, in bytes, of a packed file that only v
 # Patterns of the files in a run's own folder. The run's only subfolders of this folder are OWN_SUBFOLDERS.
 OWN_FOLDER_FILES = (
     paths.CONFIG, paths.PROVENANCE, paths.PAGE, paths.SCORE_TABLE, paths.SCORE_PARQUET, paths.DIFFERENCE_TABLE,
-    paths.TRUST_TABLE, paths.RUNTIME_TABLE, paths.PROBLEMS, paths.REPORT_CHECK, paths.JUDGE_CHECK,
+    paths.RANKING, paths.TRUST_TABLE, paths.RUNTIME_TABLE, paths.PROBLEMS, paths.REPORT_CHECK, paths.JUDGE_CHECK,
 )  # fmt: skip
 OWN_SUBFOLDERS = (paths.TABLES, paths.FIGURES, paths.ITEM_DATA)
 

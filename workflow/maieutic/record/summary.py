@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 from maieutic.config.cards import Card
@@ -12,8 +13,7 @@ from maieutic.core.records import ReportedScore
 from maieutic.core.visible import without_direction_controls
 from maieutic.record.finished_run import FinishedRun
 from maieutic.record.samples import public_model_name
-from maieutic.report.contrasts import tutor_contrasts
-from maieutic.report.overview import claim_of
+from maieutic.report.ranking import Ranking, read_rankings
 from maieutic.report.tables import display_label, is_leading
 from maieutic.report.traffic_light import LightOf, headline_grader, kind_on, light_lookup, verdict_kind_title
 from maieutic.scores.printed import paper_title, printed_values
@@ -69,10 +69,9 @@ def run_markdown(run: FinishedRun) -> str:
     commit = run.provenance.code.as_line if run.provenance else "code not recorded"
     limit = f", a sample of {plan.run.limit} items per task" if plan.run.limit else ""
     lines = [f"## Maieutic: {len(plan.run.tutors)} tutors, {plan.edition} data{limit}", "", f"{commit}.", ""]
-    if claim := claim_of(plan, tutor_contrasts(plan, run.results)):
-        first, second = (markdown_cell(display_label(plan, name)) for name in (claim.first, claim.second))
-        counts = ", ".join(f"{count.verdict} on {count.tasks}" for count in claim.counts)
-        lines += [f"**{first}** against **{second}**: {counts} of {claim.tasks} tasks (Holm-corrected).", ""]
+    ranking = read_rankings(run.folder).get("robust")
+    if ranking is not None:
+        lines += [*finding_lines(ranking), ""]
     for benchmark, loaded_cards in plan.benchmarks.items():
         cards = [loaded.card for loaded in loaded_cards]
         heads = ["Tutor", *(task_heading(run, card, light) for card in cards)]
@@ -82,11 +81,17 @@ def run_markdown(run: FinishedRun) -> str:
             f"| {' | '.join(map(markdown_cell, heads))} |",
             "| --- " * len(heads) + "|",
         ]
-        for tutor in plan.tutors_on(benchmark):
+        for tutor in sorted(plan.tutors_on(benchmark), key=ranked_first(ranking)):
             by_task = {score.task: score for score in run.headlines(tutor) if score.benchmark == benchmark}
             trivial = " (baseline)" if isinstance(plan.models[tutor], BaselineModel) else ""
-            cells = [f"{display_label(plan, tutor)}{trivial}", *(score_cell(by_task.get(card.task)) for card in cards)]
-            lines.append(f"| {' | '.join(map(markdown_cell, cells))} |")
+            bold = leaders_by_task(ranking, benchmark)
+            cells = [
+                f"**{markdown_cell(cell)}**" if tutor in bold.get(card.task, ()) else markdown_cell(cell)
+                for card in cards
+                if (cell := score_cell(by_task.get(card.task)))
+            ]
+            label = markdown_cell(f"{display_label(plan, tutor)}{trivial}")
+            lines.append(f"| {' | '.join([label, *cells])} |")
         lines.append("")
     if explained := light_lines(run, light):
         lines += ["Agreement of graders with people:", "", *explained, ""]
@@ -95,6 +100,31 @@ def run_markdown(run: FinishedRun) -> str:
         "A baseline is a trivial tutor or the human reference."
     )
     return "\n".join(lines) + "\n"
+
+
+def finding_lines(ranking: Ranking) -> list[str]:
+    """Return the finding of a run, the ranks of its tutors, and what limits its numbers, as Markdown."""
+    ranks = [
+        f"{row.best}{'' if row.best == row.worst else f'–{row.worst}'} {markdown_cell(row.label)}"
+        for row in ranking.ranked
+    ]
+    limits = [f"- {markdown_cell(chip.text)}" for chip in ranking.chips if chip.state in ("bad", "doubtful")]
+    return [
+        f"**{markdown_cell(ranking.sentence)}.**",
+        *(["", f"Ranks: {'; '.join(ranks)}."] if len(ranks) > 1 else []),
+        *(["", *limits] if limits else []),
+    ]
+
+
+def ranked_first(ranking: Ranking | None) -> Callable[[str], tuple[int, str]]:
+    """Return a sort key of tutors: their place in the ranking, then the others by name."""
+    places = {row.tutor: place for place, row in enumerate(ranking.tutors)} if ranking else {}
+    return lambda tutor: (places.get(tutor, len(places)), tutor)
+
+
+def leaders_by_task(ranking: Ranking | None, benchmark: str) -> dict[str, list[str]]:
+    """Return the tutors that no other one is better than, by task of a benchmark."""
+    return {task.task: task.leaders for task in ranking.tasks if task.benchmark == benchmark} if ranking else {}
 
 
 def leaderboard_columns(benchmark: str, cards: list[str]) -> list[tuple[str, str]]:

@@ -23,8 +23,9 @@ def build_report(
 ) -> None:
     """Write the page, its tables and problems.json (failed parts, too many failed requests) into the folder `out`.
 
-    The tables are scores.csv, scores.parquet, differences.csv, trust.csv and runtime.csv. The folder tables/ contains
-    the tables that the page shows, figures/ its pictures, and items/ the items that are too large to embed in the page.
+    The tables are scores.csv, scores.parquet, differences.csv, trust.csv and runtime.csv. ranking.json holds the ranks
+    of the tutors. The folder tables/ contains the tables that the page shows, figures/ its pictures, and items/ the
+    items that are too large to embed in the page.
 
     missing_ok: mark a tutor whose job failed as absent, instead of raising UserError. If a part of the page cannot be
     made, a box with the error takes its place, and the error is recorded in problems.json. A complete report deletes
@@ -42,9 +43,10 @@ def write_report(plan: Plan, record: Provenance | None, results: Path, out: Path
     """Write the report of a plan, like `build_report`. record: provenance of the run's code, cards and data."""
     from maieutic.core.paths import ITEM_DATA
     from maieutic.replies.reply_counts import too_many_failed
-    from maieutic.report.contrasts import difference_table, tutor_contrasts
+    from maieutic.report.contrasts import difference_table
     from maieutic.report.exports import FIGURE_FOLDER, TABLE_FOLDER, write_figures, write_tables
     from maieutic.report.page import render_page
+    from maieutic.report.ranking import RANKING_FILE
     from maieutic.report.sections import ReportInput
     from maieutic.report.tables import (
         breakdown_scores,
@@ -65,7 +67,6 @@ def write_report(plan: Plan, record: Provenance | None, results: Path, out: Path
             "run the workflow again, or pass --missing-ok",
         )
     by_tag = breakdown_scores(plan, results)
-    all_contrasts = tutor_contrasts(plan, results)
     table = score_table(plan, {name: [*own_scores, *by_tag.get(name, [])] for name, own_scores in scores.items()})
     runtime = runtime_table(plan, results)
     with atomic_file(out / "scores.csv") as handle:
@@ -74,13 +75,12 @@ def write_report(plan: Plan, record: Provenance | None, results: Path, out: Path
         table.to_parquet(handle, index=False)
     with atomic_file(out / "runtime.csv") as handle:
         runtime.to_csv(handle, index=False)
-    with atomic_file(out / "differences.csv") as handle:
-        difference_table(all_contrasts).to_csv(handle, index=False)
     with atomic_file(out / "trust.csv") as handle:
         trust_table(plan, results).to_csv(handle, index=False)
-    made = render_page(
-        ReportInput(plan, results, scores, record), runtime, all_contrasts, by_tag, out / Path(ITEM_DATA).name
-    )
+    made = render_page(ReportInput(plan, results, scores, record), runtime, out / Path(ITEM_DATA).name)
+    with atomic_file(out / "differences.csv") as handle:
+        difference_table(made.rankings.contrasts).to_csv(handle, index=False)
+    write_json(out / RANKING_FILE, [ranking.model_dump(mode="json") for ranking in made.rankings.by_scoring.values()])
     with atomic_file(out / "index.html") as handle:
         handle.write(made.html)
     write_tables(made.tables, out / TABLE_FOLDER)

@@ -1,7 +1,7 @@
 // The comparison of two tutors: their differences as a picture and as a table, with links to the items.
-const VERDICTS = ["BETTER", "WORSE", "SAME", "EQUIVALENT", "INCONCLUSIVE"];
-const SIGNS = { BETTER: "▲", WORSE: "▼", SAME: "≡", EQUIVALENT: "=", INCONCLUSIVE: "?" };
-const PHRASES = { BETTER: "ahead on", WORSE: "behind on", SAME: "the same on", EQUIVALENT: "equivalent on", INCONCLUSIVE: "cannot be told apart on" };
+const VERDICTS = ["BETTER", "WORSE", "SAME", "EQUIVALENT", "OPEN"];
+const SIGNS = { BETTER: "▲", WORSE: "▼", SAME: "≡", EQUIVALENT: "=", OPEN: "?" };
+const PHRASES = { BETTER: "ahead on", WORSE: "behind on", SAME: "the same on", EQUIVALENT: "equivalent on", OPEN: "cannot be told apart on" };
 const OPPOSITE = { BETTER: "WORSE", WORSE: "BETTER" };
 const EVERYBODY = "*";
 const contrastFiles = new Set();
@@ -18,9 +18,9 @@ function rowsFrom(tutor, scoring) {
   const { tutors, tasks, rows } = data.compare;
   const at = tutors.indexOf(tutor);
   const byPair = new Map();
-  for (const [first, second, task, value, low, high, p, holm, detectable, n, clusters, wins, losses, verdict] of rows) {
+  for (const [first, second, task, value, low, high, decisive, n, clusters, wins, losses, verdict] of rows) {
     if ((first !== at && second !== at) || tasks[task].scoring !== scoring) continue;
-    const same = { other: tutors[first === at ? second : first], task: tasks[task], p, holm, detectable, n, clusters };
+    const same = { other: tutors[first === at ? second : first], task: tasks[task], decisive, n, clusters };
     const turned = (number) => (number === null ? null : -number);
     byPair.set(`${same.other} ${task}`, first === at
       ? { ...same, value, low, high, wins, losses, verdict }
@@ -66,7 +66,7 @@ const SHAPE = { ...COLOUR, scale: { domain: VERDICTS, range: ["triangle-up", "tr
 function forest(rows, names) {
   const values = rows.filter((row) => row.value !== null).map((row) => ({ ...row, title: titleOf[row.task.task] }));
   const y = { field: "title", type: "nominal", sort: null, title: null };
-  const title = `${names[0]} minus ${names[1]}, with 95 % intervals`;
+  const title = `${names[0]} minus ${names[1]}, with intervals of the family`;
   // With more ticks, every second label is left out, among them that of zero.
   const x = (field) => ({ field, type: "quantitative", title, axis: { tickCount: 7, labelFlush: false } });
   const margin = data.equivalence;
@@ -110,12 +110,11 @@ function itemsLink(row, tutor, show, text, title) {
   return make("a", { href: linkTo(row.task.task, { first: tutor, second: row.other, show }), title }, text);
 }
 
-// Returns the number of items with which a difference as large as the one found would be detected (power 80 %).
+// Returns the number of items that would decide, or that the task does not have so many.
 function deciding(row) {
-  if (row.verdict !== "INCONCLUSIVE" || !row.value || !row.detectable) return "–";
-  const items = Math.ceil(row.n * (row.detectable / Math.abs(row.value)) ** 2);
+  if (row.decisive === null) return "–";
   const all = data.sizes[row.task.task];
-  return items > all ? `more than the task has (${all.toLocaleString("en")})` : Math.max(items, row.n + 1).toLocaleString("en");
+  return row.decisive > all ? `more than the task has (${all.toLocaleString("en")})` : row.decisive.toLocaleString("en");
 }
 
 function cell(text, attributes) {
@@ -125,7 +124,7 @@ function cell(text, attributes) {
 function tableOf(rows, tutor, withOther) {
   const { tutors } = data.compare;
   const mine = tutors.indexOf(tutor);
-  const heads = [withOther ? "Against" : "Task", ...(withOther ? ["task"] : []), "metric", withOther ? "this tutor" : data.labels[tutor], withOther ? "the other tutor" : data.labels[rows[0].other], "difference on shared items", "verdict", "p, Holm", "smallest detectable", "items that would decide", "problems", "ahead on"];
+  const heads = [withOther ? "Against" : "Task", ...(withOther ? ["task"] : []), "metric", withOther ? "this tutor" : data.labels[tutor], withOther ? "the other tutor" : data.labels[rows[0].other], "difference on shared items", "verdict", "items that would decide", "problems", "ahead on"];
   const body = rows.map((row) => {
     const values = row.task.values;
     const ahead = row.wins === null
@@ -136,8 +135,8 @@ function tableOf(rows, tutor, withOther) {
       ...(withOther ? [cell(data.titles[row.task.task], { class: "text" })] : []),
       cell(row.task.metric), cell(decimals(values[mine])), cell(decimals(values[tutors.indexOf(row.other)])),
       make("td", {}, make("b", {}, decimals(row.value, true)), make("small", { class: "ci" }, `${decimals(row.low, true)} to ${decimals(row.high, true)}`)),
-      make("td", { class: "text verdict-cell" }, verdict(row.verdict)), cell(row.holm === null ? "–" : row.holm < 0.001 ? "< 0.001" : row.holm.toFixed(3)),
-      cell(decimals(row.detectable)), cell(deciding(row)), cell(String(row.clusters)), make("td", {}, ...ahead));
+      make("td", { class: "text verdict-cell" }, verdict(row.verdict)),
+      cell(deciding(row)), cell(String(row.clusters)), make("td", {}, ...ahead));
   });
   const head = make("thead", {}, make("tr", {}, ...heads.map((text, at) => make("th", at ? { scope: "col" } : { scope: "col", class: "name" }, text))));
   return make("table", { class: "versus" }, head, make("tbody", {}, ...body));

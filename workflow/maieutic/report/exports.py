@@ -50,9 +50,31 @@ def exported_tables(page: Page, named: Counter[str]) -> list[ExportedTable]:
             continue
         above = table.xpath(HEADINGS)
         heading = heading_text(above[0]) if above else page.menu or place
+        ranked = "board" in table.get("class", "").split()
+        if ranked:
+            heading = "ranking"
         title = f"{heading}, {scoring}" if (scoring := table.get("data-scoring")) else heading
-        exported.append(ExportedTable(unused_name(file_slug(f"{place} {title}"), named), title, table_rows(table)))
+        rows = ranked_numbers(table) if ranked else table_rows(table)
+        exported.append(ExportedTable(unused_name(file_slug(f"{place} {title}"), named), title, rows))
     return exported
+
+
+def ranked_numbers(table: html.HtmlElement) -> pd.DataFrame:
+    """Return the ranked table as numbers: one row for each tutor and task, with interval and number of items."""
+    heads = table.xpath("./thead/tr[last()]/*")
+    numbers = ["value", "low", "high", "n"]
+    rows = []
+    for row in table.xpath("./tbody/tr"):
+        rank, tutor = row.xpath("string(./td[1])"), row.xpath("string(./th[1]/text()[1])")
+        for head, cell in zip(heads, row, strict=True):
+            if cell.get("data-n") is not None:
+                measured = {name: cell.get(f"data-{name}") or None for name in numbers}
+                names = {"rank": rank, "tutor": tutor.strip(), "group": row.get("data-group")}
+                task = {"benchmark": head.get("data-benchmark"), "task": head.get("data-task")}
+                leads = {"leads": "no" if "hatched" in cell.get("class", "") else "yes"}
+                rows.append({**names, **task, **measured, **leads})
+    columns = ["rank", "tutor", "group", "benchmark", "task", "value", "low", "high", "n", "leads"]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(numbers, float)).map(safe_cell)
 
 
 def unused_name(name: str, named: Counter[str]) -> str:

@@ -458,53 +458,6 @@ def raters_chart(people: list[float], judge: float | None) -> str:
     return to_svg((bars + line if judge is not None else bars).properties(width=WIDTH, height=160))
 
 
-def overview_chart(table: pd.DataFrame, title: str, axis: str, groups: Sequence[str]) -> str:
-    """Draw the tutors' values and intervals on a benchmark, sorted by value, with floor and ceiling as labelled lines.
-
-    table: columns tutor, group, value, low, high, floor, ceiling; axis: meaning of the values; groups: groups of all
-    the run's tutors, which differ in colour. The scale is from 0 to 1 if all values are shares.
-    """
-    table = table.sort_values("value", ascending=False, kind="stable")
-    order = list(table["tutor"])
-    numbers = table[["value", "low", "high", "floor", "ceiling"]].to_numpy(dtype=float)
-    shares = bool(np.nanmin(numbers) >= 0 and np.nanmax(numbers) <= 1)
-    # Values are written to the right of the interval, so the scale needs room there.
-    scale = alt.Scale(domain=[0, 1.12], nice=False) if shares else alt.Scale(zero=True, nice=True)
-    # Flushed, the first two labels overlap.
-    marks = alt.Axis(labelFontSize=13, titleFontSize=13, tickCount=5, labelFlush=False)
-    if shares:
-        marks = alt.Axis(labelFontSize=13, titleFontSize=13, values=[0, 0.25, 0.5, 0.75, 1], format=".2~f")
-    x = alt.X("low:Q", title=axis, scale=scale, axis=marks)
-    legend = alt.Legend(orient="bottom", title=None, labelFontSize=13) if len(groups) > 1 else None
-    colour = alt.Color("group:N", sort=groups, scale=colours_of(groups), legend=legend)
-    base = alt.Chart(table).encode(y=alt.Y("tutor:N", sort=order, title=None, axis=alt.Axis(labelFontSize=13)))
-    ranges = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q", color=colour)
-    points = base.mark_point(filled=True, size=75, opacity=1).encode(x="value:Q", color=colour)
-    ends = base.transform_calculate(end="isValid(datum.high) ? datum.high : datum.value")
-    # A white edge keeps the digits legible on top of lines.
-    letters: dict[str, Any] = {"align": "left", "dx": 8, "fontSize": 13, "fontWeight": "bold"}
-    at_end = {"x": "end:Q", "text": alt.Text("value:Q", format=".2f")}
-    edges = ends.mark_text(stroke="white", strokeWidth=4, **letters).encode(**at_end)
-    values = ends.mark_text(color=INK, **letters).encode(**at_end)
-    layers: list[alt.Chart] = []
-    for place, (name, at) in enumerate((("floor", GREY), ("ceiling", GREEN))):
-        if table[name].notna().any():
-            limit = float(table[name].max())
-            words = f"{name} {limit:.2f}".replace("-", "\u2212")
-            line = alt.Chart(pd.DataFrame({"at": [limit], "name": [words]}))
-            layers.append(line.mark_rule(strokeDash=[5, 4], color=at).encode(x="at:Q"))
-            label = line.mark_text(baseline="bottom", y=-3 - 14 * place, fontSize=13, color=INK)
-            layers.append(label.encode(x="at:Q", text="name:N"))
-    row = ROW if len(order) <= 12 else 20
-    chart = alt.layer(
-        *layers, ranges, points, edges, values
-    ).properties(
-        width=300, height=row * max(2, len(order)),
-        title=alt.TitleParams(title, anchor="start", frame="group", fontSize=14, offset=24),
-    )  # fmt: skip
-    return to_svg(chart)
-
-
 SCATTER_WIDTH, SCATTER_HEIGHT = 560, 340
 LETTER_WIDTH, LINE_HEIGHT, LABEL_GAP = 6.4, 13.0, 9.0  # in pixels, for labels of 11 pixels
 
@@ -540,28 +493,41 @@ def overlap(first: Box, second: Box) -> bool:
 
 
 def scatter_chart(
-    table: pd.DataFrame, x: str, y: str, axes: tuple[str, str], ends: tuple[float, float] = (1.0, 1.0)
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    axes: tuple[str, str],
+    ends: tuple[float, float] = (1.0, 1.0),
+    log: bool = False,
 ) -> str:
     """Draw one labelled point per row. Kinds differ in colour and shape. x, y: names of columns in `table`.
 
     table: columns label, kind, and the two columns with the coordinates; axes: titles of both axes; ends: upper ends of
-    the axes, which begin at 0.
+    the axes, which begin at 0. log: draw x, which is positive, on a logarithmic scale that includes all points; a line
+    then joins the points that no other one is to the left of and above.
     """
     kinds = list(dict.fromkeys(table["kind"]))
-    scales = (SCATTER_WIDTH / ends[0], SCATTER_HEIGHT / ends[1])
-    points = [(a * scales[0], SCATTER_HEIGHT - b * scales[1]) for a, b in zip(table[x], table[y], strict=True)]
+    start, end, axis = 0.0, ends[0], alt.Axis()
+    if log:
+        table = table.assign(**{x: np.log10(table[x].astype(float))})
+        start, end = float(table[x].min()) - 0.2, float(table[x].max()) + 0.2
+        axis = alt.Axis(labelExpr="format(pow(10, datum.value), '.2~g')", tickCount=4)
+    scales = (SCATTER_WIDTH / (end - start), SCATTER_HEIGHT / ends[1])
+    points = [
+        ((a - start) * scales[0], SCATTER_HEIGHT - b * scales[1]) for a, b in zip(table[x], table[y], strict=True)
+    ]
     places = label_places(points, list(table["label"]), SCATTER_WIDTH, SCATTER_HEIGHT)
     lengths = [LETTER_WIDTH * len(label) for label in table["label"]]
     named = table.assign(
-        left=[left / scales[0] for left, _ in places],
+        left=[start + left / scales[0] for left, _ in places],
         near=[
-            (left if left > at else left + length) / scales[0]
+            start + (left if left > at else left + length) / scales[0]
             for (left, _), (at, _), length in zip(places, points, lengths, strict=True)
         ],
         middle=[(SCATTER_HEIGHT - at) / scales[1] for _, at in places],
     )
     legend = alt.Legend(orient="top", title=None, labelFontSize=12) if len(kinds) > 1 else None
-    across = alt.X(f"{x}:Q", title=axes[0], scale=alt.Scale(domain=[0, ends[0]], nice=False))
+    across = alt.X(f"{x}:Q", title=axes[0], scale=alt.Scale(domain=[start, end], nice=False), axis=axis)
     up = alt.Y(f"{y}:Q", title=axes[1], scale=alt.Scale(domain=[0, ends[1]], nice=False))
     base = alt.Chart(named)
     marks = base.mark_point(filled=True, size=70, opacity=0.9).encode(
@@ -573,4 +539,9 @@ def scatter_chart(
     labels = base.mark_text(align="left", fontSize=11, color=INK, clip=False).encode(
         x=alt.X("left:Q", title=axes[0]), y=alt.Y("middle:Q", title=axes[1]), text="label:N"
     )
-    return to_svg((leaders + marks + labels).properties(width=SCATTER_WIDTH, height=SCATTER_HEIGHT))
+    chart = leaders + marks + labels
+    if log:
+        order = named.sort_values([x, y], ascending=[True, False])
+        frontier = order[order[y] > order[y].cummax().shift(fill_value=-1.0)]
+        chart = alt.Chart(frontier).mark_line(color=GREEN).encode(x=across, y=up) + chart
+    return to_svg(chart.properties(width=SCATTER_WIDTH, height=SCATTER_HEIGHT))

@@ -1,118 +1,58 @@
-"""Head of the page: one line about what was run, and four tiles on how far its numbers can be used."""
+"""Head of the page: one line about what was run, and chips on how far its numbers can be used, worst first."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
 from maieutic.config.cards import Card
-from maieutic.config.models import RecordedModel
+from maieutic.config.models import BaselineModel, RecordedModel
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
+from maieutic.report.ranking import LOWEST_FIRST, Chip, RankedTask, Ranking, State, counted, join_names
 from maieutic.report.sections import ReportInput
-from maieutic.report.tables import display_label, exceeds_doubt, format_share, tutors_without_scores
-from maieutic.report.traffic_light import LightOf, criteria_of_kind, headline_grader, kind_on, verdict_kind_title
+from maieutic.report.tables import display_label, exceeds_doubt, format_share, is_silent, tutors_without_scores
+from maieutic.report.traffic_light import Light, LightOf, criterion_on, kind_on
 from maieutic.scores.printed import paper_title
 
 MOST_TUTORS = 3  # maximum number of tutors that the head names; more are counted
+MOST_CHIPS = 2  # maximum number of tutors with a chip of their own for one matter
 SHORT_COMMIT = 7
-State = Literal["bad", "doubtful", "good", "plain"]
-SEVERITY: tuple[State, ...] = ("bad", "doubtful", "good", "plain")
-# State of a tile that shows a traffic light
+SEVERITY: tuple[State, ...] = ("bad", "doubtful", "plain", "good")
+# State of a chip that shows a traffic light
 STATE_OF_LIGHT: dict[str, State] = {
     "red": "bad", "amber": "doubtful", "grey": "doubtful", "none": "doubtful", "green": "good",
 }  # fmt: skip
 LIGHT_WORDS = {"green": "green", "amber": "amber", "red": "red", "grey": "undecided", "none": "not validated"}
 
 
-class Tile(NamedTuple):
-    """A tile of the page's head. value: what is read first; detail: one line below it; address: page with more."""
-
-    title: str
-    value: str
-    detail: str
-    state: State
-    address: str
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, such as `1 task` or `2 tasks`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def run_line(run: ReportInput, selected: Mapping[str, Sequence[Card]]) -> list[str]:
-    """Return the parts of the line on what was run: benchmarks, tutors, items, date, run, commit, scoring."""
+def run_line(run: ReportInput, selected: Mapping[str, Sequence[Card]], runtime: pd.DataFrame) -> list[str]:
+    """Return the parts of the line on what was run: benchmarks, tutors, items, cost, date, commit, scoring."""
     plan, provenance = run.plan, run.provenance
-    tutors = [display_label(plan, name) for name in plan.run.tutors]
+    tutors = sorted(display_label(plan, name) for name in plan.run.tutors)
     sizes = sorted({*run.sizes.values()} - {0})
     number = sum(map(len, selected.values()))
     items = "–".join(f"{size:,}" for size in dict.fromkeys([sizes[0], sizes[-1]])) if sizes else "no"
+    sample = " (a sample)" if plan.run.limit else ""
     commit = provenance.code.commit if provenance else None
     edited = " with local changes" if provenance and provenance.code.n_edited else ""
     return [
         ", ".join(map(paper_title, selected)),
         (", ".join(tutors) if len(tutors) <= MOST_TUTORS else counted(len(tutors), "tutor")) or "released data only",
-        f"{items} items in {counted(number, 'task')}" if number == 1 else f"{items} items in each of {number} tasks",
+        f"{items} items in {counted(number, 'task')}{sample}"
+        if number == 1
+        else f"{items} items in each of {number} tasks{sample}",
         *([f"up to {plan.repeats} answers to each item"] if plan.repeats > 1 else []),
+        cost_words(run, runtime),
         *([provenance.date] if provenance and provenance.date else []),
-        *([f"run {plan.run.name}"] if plan.run.name else []),
         *([f"commit {commit[:SHORT_COMMIT]}{edited}"] if commit else []),
         "answers read as by a person (robust)",
     ]
 
 
-def readable_tile(plan: Plan, scores: Mapping[str, Sequence[ReportedScore]], least: float) -> Tile:
-    """Return the tile with the share of the tutors' headline scores' items that have a usable answer or verdict."""
-    title, heads = "Answers that can be used", []
-    for own_scores in scores.values():
-        heads += [
-            score
-            for score in own_scores
-            if score.headline and score.scoring == "robust" and score.tutor in plan.run.tutors
-        ]
-    known = [(score, score.readable) for score in heads if score.readable is not None]
-    if not known and not plan.run.tutors:
-        return Tile(title, "–", "the run has no tutors", "plain", "#/")
-    if not known:
-        return Tile(title, "–", "no headline score", "doubtful", "#/")
-    sizes = [score.n + score.missing for score, _ in known]
-    total = sum(size * share for size, (_, share) in zip(sizes, known, strict=True)) / max(1, sum(sizes))
-    worst, lowest = min(known, key=lambda pair: pair[1])
-    card = next((loaded.card for loaded in plan.cards.values() if loaded.card.task == worst.task), None)
-    where = f"{display_label(plan, worst.tutor)}, {card.title if card else worst.task}"
-    detail = "all tutors, all tasks" if lowest == 1 else f"lowest: {format_share(lowest)} ({where})"
-    doubted = any(exceeds_doubt(score) for score, _ in known)
-    return Tile(
-        title, format_share(total), detail, "bad" if lowest < least else "doubtful" if doubted else "good", "#/"
-    )
-
-
-def grader_tile(plan: Plan, cards: Sequence[Card], light: LightOf) -> Tile:
-    """Return the tile with the light of the first model that grades headline scores; by criterion if it has several."""
-    by_card = [(grader, card) for card in cards if (grader := headline_grader(plan, card))]
-    if not by_card:
-        return Tile("Graders", "rules only", "no model grades a headline score", "good", "#/about")
-    grader, card = next(((name, card) for name, card in by_card if name in plan.run.judges), by_card[0])
-    kind = kind_on(plan, grader, card)
-    assert kind is not None
-    whole = light(grader, kind)
-    criteria = criteria_of_kind(plan, grader, kind)
-    colours = Counter(light(grader, kind, None, criterion).colour for criterion in criteria)
-    title = f"{'Judge' if grader in plan.run.judges else 'Reward model'}: {display_label(plan, grader)}"
-    if len(criteria) > 1:
-        value = ", ".join(f"{word}: {colours[colour]}" for colour, word in LIGHT_WORDS.items() if colours[colour])
-        detail = f"of {len(criteria)} criteria ({verdict_kind_title(kind)})"
-        state = min((STATE_OF_LIGHT[colour] for colour in colours), key=SEVERITY.index)
-    else:
-        value, detail, state = LIGHT_WORDS[whole.colour], whole.summary, STATE_OF_LIGHT[whole.colour]
-    return Tile(title, value, detail, state, "#/trust")
-
-
-def cost_tile(run: ReportInput, runtime: pd.DataFrame) -> Tile:
-    """Return the tile with the run's money, requests and tokens.
+def cost_words(run: ReportInput, runtime: pd.DataFrame) -> str:
+    """Return the run's requests, tokens and money in words.
 
     GPU hours are not on the page: they are known only when the servers have ended, after the page is written.
     """
@@ -126,53 +66,146 @@ def cost_tile(run: ReportInput, runtime: pd.DataFrame) -> Tile:
     tokens = int(tutors[["prompt_tokens", "completion_tokens"]].to_numpy().sum()) + sum(
         sum(row["tokens"]) for row in judged
     )
-    value = f"${sum(dollars):,.2f}" if dollars else counted(requests, "request")
     if not requests:
         recorded = all(isinstance(plan.models[name], RecordedModel) for name in plan.run.tutors)
-        detail = "the replies are from files" if recorded else "no model was asked"
-    elif dollars:
-        # Repeated requests and replaced answers also cost money. They are in the ledgers, but not in this sum.
-        detail = f"{counted(requests, 'request')}, {tokens:,} tokens, for the answers on this page"
+        return "replies from files" if recorded and plan.run.tutors else "no model was asked"
+    # Repeated requests and replaced answers also cost money. They are in the ledgers, but not in this sum.
+    price = f", ${sum(dollars):,.2f} for the answers on this page" if dollars else ""
+    return f"{counted(requests, 'request')}, {tokens:,} tokens{price}"
+
+
+def chips_of(
+    run: ReportInput, ranking: Ranking, selected: Mapping[str, Sequence[Card]], light: LightOf, lacking: Sequence[str]
+) -> list[Chip]:
+    """Return the chips under the robust scoring, worst first. lacking: lines on missing headline scores."""
+    plan = run.plan
+    chips = [
+        *([Chip(text="Demo data: no number here is a result about a tutor", state="doubtful", address="#/about")]
+          if plan.edition == "demo" else []),
+        *separation_chips(ranking, selected),
+        *floor_chips(ranking),
+        *light_chips(plan, ranking, selected, light),
+        *answer_chips(run),
+        *missing_chips(run, selected, lacking),
+    ]  # fmt: skip
+    return sorted(chips, key=lambda chip: SEVERITY.index(chip.state))
+
+
+def task_page(task: RankedTask) -> str:
+    """Return the address of a task's page."""
+    return f"#/task/{task.benchmark}/{task.task}"
+
+
+def separation_chips(ranking: Ranking, selected: Mapping[str, Sequence[Card]]) -> Iterable[Chip]:
+    """Yield a chip for each task that cannot tell tutors apart, because a trivial tutor does as well."""
+    for task in ranking.tasks:
+        if task.reason and task.reason.startswith("does not separate"):
+            title = paper_title(task.benchmark) if len(selected[task.benchmark]) == 1 else task.title
+            yield Chip(text=f"{title} {task.reason}", state="bad", address=task_page(task))
+        elif task.reason and task.reason.startswith("no tutor beats"):
+            yield Chip(text=f"On {task.title} {task.reason}", state="bad", address=task_page(task))
+
+
+def floor_chips(ranking: Ranking) -> Iterable[Chip]:
+    """Yield chips on tutors that are not above the best trivial tutor on a leading task."""
+    tasks = {task.task: task for task in ranking.tasks}
+    below = [(row.label, [tasks[name].title for name in row.at_floor]) for row in ranking.tutors if row.at_floor]
+    first = next((tasks[row.at_floor[0]] for row in ranking.tutors if row.at_floor), None)
+    if first is not None:
+        yield from tutor_chips(below, "not above a trivial tutor", "bad", task_page(first))
+
+
+def tutor_chips(rows: Sequence[tuple[str, Sequence[str]]], what: str, state: State, address: str) -> Iterable[Chip]:
+    """Yield a chip for each tutor that something holds for, or one chip for all of them if they are many.
+
+    rows: each tutor's label with the titles of the tasks on which it holds.
+    """
+    if len(rows) <= MOST_CHIPS:
+        for label, titles in rows:
+            yield Chip(text=f"{label}: {what} on {join_names(titles)}", state=state, address=address)
     else:
-        detail = f"{tokens:,} tokens, no price known"
-    return Tile("Cost", value, detail, "plain", "#/")
+        names = join_names([label for label, _ in rows])
+        yield Chip(text=f"{len(rows)} tutors: {what} on at least one task ({names})", state=state, address=address)
 
 
-def missing_tile(lacking: Sequence[str], absent: Sequence[str]) -> Tile:
-    """Return the tile with the number of headline scores that are missing. absent: tutors without any score."""
-    if absent:
-        return Tile("Missing", counted(len(absent), "tutor"), f"failed: {', '.join(absent)}", "bad", "#/")
-    if lacking:
-        return Tile("Missing", f"scores on {counted(len(lacking), 'task')}", lacking[0], "doubtful", "#/")
-    return Tile("Missing", "nothing", "every tutor has every headline score", "good", "#/")
+def light_chips(plan: Plan, ranking: Ranking, selected: Mapping[str, Sequence[Card]], light: LightOf) -> Iterable[Chip]:
+    """Yield a chip for each grader and light, with the tasks and the reason."""
+    cards = {(card.benchmark, card.task): card for cards in selected.values() for card in cards}
+    titles: dict[tuple[str, str, str], list[str]] = {}
+    for task in ranking.tasks:
+        card = cards[task.key]
+        kind = kind_on(plan, task.by, card, card.headline) if task.by else None
+        if task.by and task.light and kind:
+            reason = lowest_light(plan, light, task.by, kind, criterion_on(card, card.headline)).why
+            titles.setdefault((task.by, task.light, reason), []).append(task.title)
+    for (by, colour, reason), names in titles.items():
+        word = "Judge" if by in plan.run.judges else "Reward model"
+        text = f"{word} {display_label(plan, by)} on {join_names(names)}: {LIGHT_WORDS[colour]}, {reason}"
+        yield Chip(text=text, state=STATE_OF_LIGHT[colour], address="#/trust")
 
 
-def tiles_of(
-    run: ReportInput, runtime: pd.DataFrame, cards: Sequence[Card], light: LightOf, lacking: Sequence[str]
-) -> list[Tile]:
-    """Return the four tiles. cards: the selected cards; lacking: lines on missing headline scores."""
-    absent = [display_label(run.plan, name) for name in tutors_without_scores(run.plan, run.scores)]
-    return [
-        readable_tile(run.plan, run.scores, run.plan.config.report.least_readable),
-        grader_tile(run.plan, cards, light),
-        cost_tile(run, runtime),
-        missing_tile(lacking, absent),
+def lowest_light(plan: Plan, light: LightOf, by: str, kind: str, criterion: str | None) -> Light:
+    """Return the lowest light of a grader's verdicts on any tutor of the run."""
+    lights = [light(by, kind, tutor, criterion) for tutor in (None, *plan.run.tutors)]
+    return min(lights, key=lambda light: LOWEST_FIRST.index(light.colour))
+
+
+def answer_chips(run: ReportInput) -> Iterable[Chip]:
+    """Yield chips on the tutors' answers: too few that can be used, replies not understood, and the share of all."""
+    plan = run.plan
+    heads = [
+        score
+        for own_scores in run.scores.values()
+        for score in own_scores
+        if score.headline and score.scoring == "robust" and score.tutor in plan.run.tutors
     ]
+    titles = {loaded.card.task: loaded.card.title for loaded in plan.cards.values()}
+    known = [(score, score.readable) for score in heads if score.readable is not None]
+    least = format_share(plan.config.report.least_readable)
+    silent = grouped(plan, (score for score, share in known if is_silent(plan, share)), titles)
+    yield from tutor_chips(silent, f"less than {least} of the answers can be used", "bad", "#/items")
+    doubted = grouped(plan, (score for score, _ in known if exceeds_doubt(score)), titles)
+    yield from tutor_chips(doubted, "replies that the parser did not understand", "doubtful", "#/items")
+    if known:
+        sizes = [score.n + score.missing for score, _ in known]
+        total = sum(size * share for size, (_, share) in zip(sizes, known, strict=True)) / max(1, sum(sizes))
+        state: State = "good" if not any(is_silent(plan, share) for _, share in known) else "plain"
+        yield Chip(text=f"{format_share(total)} of the answers can be used", state=state, address="#/items")
 
 
-def trust_line(tiles: Sequence[Tile], demo: bool) -> str:
-    """Return one sentence on how far the run's numbers can be used. demo: True for the demo's data."""
-    if demo:
-        return "Demo data: no number here is a result about a tutor."
-    bad = [f"{tile.title.lower()}: {tile.value}, {tile.detail}" for tile in tiles if tile.state == "bad"]
-    doubtful = [f"{tile.title.lower()}: {tile.value}" for tile in tiles if tile.state == "doubtful"]
-    if bad or doubtful:
-        return f"Use these numbers with care ({'; '.join([*bad, *doubtful])})."
-    return (
-        "Nothing speaks against these numbers: enough answers can be used, no grader is in doubt, nothing is missing."
-    )
+def grouped(plan: Plan, scores: Iterable[ReportedScore], titles: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+    """Return each tutor's label with the titles of the scores' tasks. Baselines are left out."""
+    by_tutor: dict[str, list[str]] = {}
+    for score in scores:
+        if not isinstance(plan.models[score.tutor], BaselineModel):
+            by_tutor.setdefault(score.tutor, []).append(titles.get(score.task, score.task))
+    return [(display_label(plan, name), sorted(by_tutor[name])) for name in sorted(by_tutor)]
 
 
-def in_order(tiles: Sequence[Tile]) -> list[Tile]:
-    """Return the tiles with bad ones first and doubtful ones next, otherwise in their order."""
-    return sorted(tiles, key=lambda tile: min(SEVERITY.index(tile.state), SEVERITY.index("good")))
+def missing_chips(run: ReportInput, selected: Mapping[str, Sequence[Card]], lacking: Sequence[str]) -> Iterable[Chip]:
+    """Yield chips on tutors whose job failed, requests without an answer, and scores that are missing.
+
+    lacking: lines on missing headline scores. A task that the run cannot grade is a fact, not a failure.
+    """
+    plan = run.plan
+    if absent := [display_label(plan, name) for name in tutors_without_scores(plan, run.scores)]:
+        yield Chip(text=f"Failed, without scores: {join_names(absent)}", state="bad", address="#/about")
+    unanswered = [(benchmark, tutor, counts) for benchmark, tutor, counts in run.unanswered if counts.missing]
+    if len(unanswered) <= MOST_CHIPS:
+        for benchmark, tutor, counts in unanswered:
+            text = f"{display_label(plan, tutor)} on {paper_title(benchmark)}: {counts.cause}"
+            yield Chip(text=text, state="doubtful", address="#/items")
+    else:
+        names = join_names(sorted({display_label(plan, tutor) for _, tutor, _ in unanswered}))
+        yield Chip(text=f"Items without an answer by {names}", state="doubtful", address="#/items")
+    if lacking:
+        yield Chip(text=f"Scores are missing: {lacking[0]}{more(lacking)}", state="doubtful", address="#/about")
+    ungraded = [card for cards in selected.values() for card in cards if plan.why_not_graded(card)]
+    if ungraded:
+        text = f"{counted(len(ungraded), 'task')} not graded: {join_names([card.title for card in ungraded])}"
+        yield Chip(text=text, state="plain", address=f"#/task/{ungraded[0].benchmark}/{ungraded[0].task}")
+
+
+def more(lines: Sequence[str]) -> str:
+    """Return how many lines follow the first one, in words."""
+    return f", and {len(lines) - 1} more" if len(lines) > 1 else ""

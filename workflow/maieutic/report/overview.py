@@ -1,100 +1,32 @@
-"""The overview at the top of the page: tutors by benchmark, the two leading tutors, graders, and missing scores."""
+"""The overview: one ranked table of all tutors and tasks, what limits the numbers, prices, and missing scores."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
-from maieutic.core.records import ReportedScore
+from maieutic.core.records import SCORINGS, ReportedScore, Scoring
 from maieutic.plan.plan import Plan
-from maieutic.replies.reply_counts import ReplyCounts, answers_too_few
-from maieutic.report.contrasts import Contrast, Verdict, leading_pair, with_first_tutor
-from maieutic.report.head import in_order, run_line, tiles_of, trust_line
+from maieutic.plan.provenance import changed_files_of_task
+from maieutic.report.head import run_line
+from maieutic.report.ranking import RankedTutor, Ranking, Rankings, is_at_floor
 from maieutic.report.sections import ReportInput
-from maieutic.report.tables import display_label, metric_title
-from maieutic.report.traffic_light import LightOf
-from maieutic.scores.printed import paper_title
+from maieutic.report.tables import display_label, exceeds_doubt, is_silent
+from maieutic.report.traffic_light import headline_grader
 from maieutic.scores.score import FLIP_RATE, WITHIN_DEVIATION
 
-OVERALL = "overall"  # metric of a pool (tasks scored together): the value on the whole benchmark
-MOST_NAMED = 4  # maximum number of tasks or tutors that one sentence names
+MOST_NAMED = 4  # maximum number of tutors that one line names
+SHADES = 8  # number of shades of the table's cells
 Headlines = Mapping[tuple[str, str], ReportedScore]  # headline scores of one benchmark, by task and tutor
 
 
-class Summary(NamedTuple):
-    """A tutor's value on a whole benchmark. Each bound (low, high, floor, ceiling) is None unless every task has it."""
-
-    value: float
-    low: float | None
-    high: float | None
-    floor: float | None
-    ceiling: float | None
-
-
-def distinct_labels(plan: Plan) -> dict[str, str]:
-    """Return each tutor's label by name. If several tutors share a label, each one's name is appended to the label."""
-    labels = {name: display_label(plan, name) for name in plan.tutors}
-    shared = Counter(labels.values())
-    return {name: f"{label} ({name})" if shared[label] > 1 else label for name, label in labels.items()}
-
-
-def complete_mean(numbers: Iterable[float | None]) -> float | None:
-    """Return the mean of the numbers; None if one of them is None or if there are no numbers."""
-    values = list(numbers)
-    present = [number for number in values if number is not None]
-    return sum(present) / len(present) if present and len(present) == len(values) else None
-
-
-def summary_of(scores: Sequence[ReportedScore | None]) -> Summary | None:
-    """Return the mean of the tasks' headline scores; None if a task has no value.
-
-    The bounds of the mean's interval are the means of the tasks' bounds. The interval is exact if the errors of the
-    tasks are perfectly correlated, and too wide otherwise. It is therefore never too narrow if tasks share problems.
-    """
-    known = [score for score in scores if score is not None and score.value is not None]
-    if not known or len(known) < len(scores):
-        return None
-    value = complete_mean(score.value for score in known)
-    assert value is not None
-    low, high, floor, ceiling = (
-        complete_mean(getattr(score, name) for score in known) for name in ("low", "high", "floor", "ceiling")
-    )
-    return Summary(value, low, high, floor, ceiling)
-
-
-def summaries(
-    plan: Plan, benchmark: str, cards: Sequence[Card], headlines: Headlines, pooled: Sequence[ReportedScore]
-) -> dict[str, Summary]:
-    """Return every tutor's value on a benchmark.
-
-    The value is the overall score if the tasks are scored together, and otherwise the mean of their headline scores.
-    pooled: the benchmark's scores by tag. They include the overall score if the tasks are scored together.
-    """
-    pools = {card.pool for card in cards}
-    [pool] = pools if len(pools) == 1 else [None]
-    of_pool = {
-        score.tutor: score
-        for score in pooled
-        if pool
-        and (score.task, score.metric, score.scoring, score.subset) == (pool, OVERALL, "robust", None)
-        and score.by == plan.leading_judge(benchmark)
-    }
-    values = {}
-    for tutor in plan.tutors_on(benchmark):
-        asked_cards = [card for card in cards if plan.is_answered_by(card, tutor)]
-        if tutor not in plan.run.tutors and len(asked_cards) < len(cards):
-            continue  # skip a baseline that answers only some of the tasks
-        summary = summary_of([headlines.get((card.task, tutor)) for card in cards])
-        if summary and tutor in of_pool and (whole := of_pool[tutor]).value is not None:
-            summary = summary._replace(value=whole.value, low=whole.low, high=whole.high)
-        if summary:
-            values[tutor] = summary
-    return values
+def all_cards(selected: Mapping[str, Sequence[Card]]) -> list[Card]:
+    """Return the cards of all benchmarks in order."""
+    return [card for cards in selected.values() for card in cards]
 
 
 def headlines_of(
@@ -113,100 +45,158 @@ def headlines_of(
     }
 
 
-def chart_rows(plan: Plan, by_tutor: Mapping[str, Summary]) -> pd.DataFrame:
-    """Return the rows of one benchmark's chart, one for each of the run's tutors. by_tutor: values by tutor."""
-    labels = distinct_labels(plan)
-    rows = [
-        {
-            "tutor": labels[tutor],
-            "group": "baseline" if isinstance(plan.models[tutor], BaselineModel) else plan.models[tutor].group,
-            **by_tutor[tutor]._asdict(),
-        }
-        for tutor in plan.run.tutors
-        if tutor in by_tutor
-    ]
-    return pd.DataFrame(rows)
+class Cell(NamedTuple):
+    """A cell of the ranked table: one tutor on one task.
 
-
-def axis_title(cards: Sequence[Card]) -> str:
-    """Return the meaning of a benchmark's values: its metric, or the mean of its tasks' headline metrics."""
-    if len({card.pool for card in cards}) == 1 and cards[0].pool:
-        return f"{metric_title(cards[0].headline)}, all tasks"
-    if len(cards) == 1:
-        return metric_title(cards[0].headline)
-    return f"mean of {len(cards)} tasks’ headline metrics"
-
-
-class VerdictCount(NamedTuple):
-    """Tasks with one verdict in a comparison of two tutors.
-
-    tasks: number of these tasks; benchmarks: (benchmark, number of these tasks, number of compared tasks) of each
-    benchmark that has some; differences: the tasks' differences, largest first.
+    readable: share of the usable answers; best: True if no ranked tutor is better; hatched: True if the task does not
+    lead, or if the tutor is not above the floor; shade: 0 for the column's lowest value to SHADES for its highest, None
+    without a shade; ranks: best and worst rank on this task; span: ends of the scale of the interval.
     """
 
-    verdict: Verdict
-    tasks: int
-    benchmarks: list[tuple[str, int, int]]
-    differences: list[Contrast]
+    card: Card
+    score: ReportedScore | None
+    not_asked: str | None
+    best: bool
+    readable: float | None
+    silent: bool
+    amber: bool
+    at_floor: bool
+    hatched: bool
+    shade: int | None
+    ranks: tuple[int, int] | None
+    of: int
+    span: tuple[float, float]
 
 
-class Claim(NamedTuple):
-    """Comparison of the two leading tutors.
+class Row(NamedTuple):
+    """A row of the ranked table. usd: US dollars for a hundred items, None if unknown; protocol: if not the run's."""
 
-    tasks: number of tasks that both answered; counts: one for each verdict that occurs; others: number of tutors that
-    the first tutor is compared with; beaten: number of these that it is ahead of on more tasks than it is behind.
+    tutor: str
+    label: str
+    group: str
+    protocol: str | None
+    baseline: bool
+    absent: bool
+    ranked: RankedTutor | None
+    cells: list[Cell]
+    usd: float | None
+
+
+class Column(NamedTuple):
+    """A column of the ranked table. reason: why the task does not lead; differs: files that are not as shipped."""
+
+    card: Card
+    by: str | None
+    light: str | None
+    reason: str | None
+    floor: float | None
+    ceiling: float | None
+    differs: list[str]
+
+
+def graded_cards(plan: Plan, selected: Mapping[str, Sequence[Card]]) -> list[Card]:
+    """Return the cards with a headline score in this run, in order."""
+    return [card for card in all_cards(selected) if not plan.why_not_graded(card)]
+
+
+def table_columns(run: ReportInput, cards: Sequence[Card], ranking: Ranking) -> list[Column]:
+    """Return the columns of the ranked table."""
+    tasks = {task.key: task for task in ranking.tasks}
+    columns = []
+    for card in cards:
+        task = tasks[card.benchmark, card.task]
+        differs = changed_files_of_task(run.provenance, run.plan, card, headline_grader(run.plan, card))
+        columns.append(Column(card, task.by, task.light, task.reason, task.floor, task.ceiling, differs))
+    return columns
+
+
+def row_order(plan: Plan, ranking: Ranking) -> list[str]:
+    """Return the run's tutors: by rank, then those that are not ranked, then baselines."""
+    ordered = [row.tutor for row in ranking.tutors]
+    return [*ordered, *sorted(name for name in plan.run.tutors if name in plan.tutors and name not in ordered)]
+
+
+def table_rows(
+    plan: Plan,
+    cards: Sequence[Card],
+    scores: Mapping[str, Sequence[ReportedScore]],
+    ranking: Ranking,
+    usd: Mapping[str, float] | None = None,
+) -> list[Row]:
+    """Return the rows of the ranked table under one scoring.
+
+    scores: scores by benchmark; usd: US dollars for a hundred items by tutor.
     """
-
-    first: str
-    second: str
-    tasks: int
-    counts: list[VerdictCount]
-    others: int
-    beaten: int
-
-
-def claim_of(plan: Plan, contrasts: Sequence[Contrast], silent: Collection[str] = ()) -> Claim | None:
-    """Compare the two leading tutors under the `robust` scoring. Returns None for fewer than two tutors.
-
-    silent: tutors that answered too few items of every benchmark. They are left out.
-    """
-    robust = [
-        contrast
-        for contrast in contrasts
-        if contrast.difference.scoring == "robust"
-        and not {contrast.difference.first, contrast.difference.second} & {*silent}
+    heads = [
+        ((score.tutor, (benchmark, score.task)), score)
+        for benchmark, own_scores in scores.items()
+        for score in own_scores
+        if (score.headline or score.withheld) and score.tutor in plan.run.tutors
     ]
-    pair = leading_pair(robust, plan.run.tutors)
-    if pair is None:
-        return None
-    of_pair = [
-        with_first_tutor(contrast, pair[0])
-        for contrast in robust
-        if {contrast.difference.first, contrast.difference.second} == {*pair}
-    ]
-    verdicts = Counter(contrast.verdict for contrast in of_pair)
-    if verdicts["BETTER"] < verdicts["WORSE"]:
-        pair = pair[1], pair[0]
-        of_pair = [with_first_tutor(contrast, pair[0]) for contrast in of_pair]
-    compared = Counter(str(contrast.difference.benchmark) for contrast in of_pair)
-    counts = []
-    order: tuple[Verdict, ...] = ("BETTER", "WORSE", "SAME", "EQUIVALENT", "INCONCLUSIVE")
-    for verdict in order:
-        differences = sorted(
-            (contrast for contrast in of_pair if contrast.verdict == verdict),
-            key=lambda contrast: -abs(contrast.difference.value or 0.0),
+    by_cell = {key: score for key, score in heads if score.scoring == ranking.scoring}
+    # The share of readable replies is the same under both scorings, and only scores under `robust` record the share.
+    readable = {key: score.readable for key, score in heads if score.scoring == "robust"}
+    tasks = {task.key: task for task in ranking.tasks}
+    ranked = {row.tutor: row for row in ranking.tutors}
+    of_task = {key: [score for (_, task), score in by_cell.items() if task == key] for key in tasks}
+    spans = {key: whisker_range(heads_of_task) for key, heads_of_task in of_task.items()}
+    values = {key: [score.value for score in entries if score.value is not None] for key, entries in of_task.items()}
+    rows = []
+    for name in row_order(plan, ranking):
+        entry = plan.models[name]
+        protocol = plan.protocol_of(name)
+        cells = []
+        for card in cards:
+            task = tasks[card.benchmark, card.task]
+            score, share = by_cell.get((name, task.key)), readable.get((name, task.key))
+            at_floor = is_at_floor(score)
+            hatched = not task.leads or at_floor
+            shade = None
+            if not hatched and score is not None and score.value is not None:
+                shade = shade_of(score.value, values[task.key], task.higher_is_better)
+            cells.append(
+                Cell(
+                    card,
+                    score,
+                    plan.why_not_answerable(card, name),
+                    name in task.leaders,
+                    share,
+                    is_silent(plan, share) or bool(score and score.withheld),
+                    score is not None and exceeds_doubt(score),
+                    at_floor,
+                    hatched,
+                    shade,
+                    task.ranks.get(name),
+                    len(task.ranks),
+                    spans[task.key],
+                )
+            )
+        rows.append(
+            Row(
+                name,
+                display_label(plan, name),
+                entry.group,
+                protocol if protocol != plan.run.protocol else None,
+                isinstance(entry, BaselineModel),
+                not any(tutor == name for (tutor, _), _ in heads),
+                ranked.get(name),
+                cells,
+                (usd or {}).get(name),
+            )
         )
-        here = Counter(str(contrast.difference.benchmark) for contrast in differences)
-        benchmarks = [(name, here[name], number) for name, number in compared.items() if here[name]]
-        if differences:
-            counts.append(VerdictCount(verdict, len(differences), benchmarks, differences))
-    gains: Counter[str] = Counter()
-    for contrast in robust:
-        difference = contrast.difference
-        if pair[0] in (difference.first, difference.second):
-            turned = with_first_tutor(contrast, pair[0])
-            gains[turned.difference.second] += {"BETTER": 1, "WORSE": -1}.get(turned.verdict, 0)
-    return Claim(*pair, len(of_pair), counts, len(gains), sum(gain > 0 for gain in gains.values()))
+    return rows
+
+
+def shade_of(value: float, values: Sequence[float], higher_is_better: bool) -> int:
+    """Return the shade of a value among a column's values, from 0 for the worst one to SHADES for the best one."""
+    worst, best = (min(values), max(values)) if higher_is_better else (max(values), min(values))
+    return round(SHADES * (value - worst) / (best - worst)) if best != worst else SHADES // 2
+
+
+def whisker_range(scores: Iterable[ReportedScore]) -> tuple[float, float]:
+    """Return the scale on which a task's intervals are drawn: from 0 to 1, or wider to include all values."""
+    values = [value for score in scores for value in (score.low, score.value, score.high) if value is not None]
+    return min([0.0, *values]), max([1.0, *values])
 
 
 def repeat_rows(run: ReportInput) -> list[dict[str, Any]]:
@@ -222,111 +212,47 @@ def repeat_rows(run: ReportInput) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-class Price(NamedTuple):
-    """A tutor's value on a benchmark beside its price.
+def prices(plan: Plan, runtime: pd.DataFrame, sizes: Mapping[tuple[str, str], int]) -> dict[str, float]:
+    """Return the US dollars for a hundred items by tutor, for tutors whose price is known on all their benchmarks.
 
-    usd: US dollars for a hundred items; beaten_by: labels of the tutors that are cheaper and ahead on more of the
-    benchmark's tasks than they are behind, by the paired differences.
+    sizes: number of items by benchmark and task.
     """
-
-    tutor: str
-    benchmark: str
-    value: float
-    usd: float
-    beaten_by: list[str]
-
-
-def prices(
-    plan: Plan,
-    runtime: pd.DataFrame,
-    values: Mapping[str, Mapping[str, Summary]],
-    sizes: Mapping[tuple[str, str], int],
-    contrasts: Sequence[Contrast],
-) -> list[Price]:
-    """Return the values and prices of the tutors whose price is known, cheapest first on each benchmark.
-
-    values: values by benchmark and tutor; sizes: number of items by benchmark and task.
-    """
-    priced = runtime[runtime["usd"].notna()].to_dict("records")
-    usd = {(row["benchmark"], row["tutor"]): float(row["usd"]) for row in priced}
-    gains: Counter[tuple[str, str, str]] = Counter()
-    for contrast in contrasts:
-        difference = contrast.difference
-        if difference.scoring == "robust" and contrast.verdict in ("BETTER", "WORSE"):
-            names = (difference.first, difference.second)
-            for first, second in (names, names[::-1]):
-                better = (contrast.verdict == "BETTER") == (first == difference.first)
-                gains[str(difference.benchmark), first, second] += 1 if better else -1
-    rows = []
-    for benchmark, by_tutor in values.items():
-        items = sum(size for (name, _), size in sizes.items() if name == benchmark)
-        known = [name for name in by_tutor if (benchmark, name) in usd]
-        cost = {name: 100 * usd[benchmark, name] / max(1, items) for name in known}
-        for tutor in sorted(cost, key=lambda name: cost[name]):
-            ahead = [name for name in cost if cost[name] < cost[tutor] and gains[benchmark, name, tutor] > 0]
-            labels = [display_label(plan, name) for name in ahead]
-            rows.append(Price(tutor, benchmark, by_tutor[tutor].value, cost[tutor], labels))
-    return rows
+    rows_of_run = runtime[runtime["tutor"].isin(plan.run.tutors)]
+    by_tutor: dict[str, float] = {}
+    for tutor, rows in rows_of_run.groupby("tutor"):
+        items = sum(size for (benchmark, _), size in sizes.items() if benchmark in set(rows["benchmark"]))
+        if rows["usd"].notna().all() and items:
+            by_tutor[str(tutor)] = 100 * float(rows["usd"].sum()) / items
+    return by_tutor
 
 
-def price_pictures(plan: Plan, rows: Sequence[Price], axes: Mapping[str, str]) -> dict[str, str]:
-    """Return a chart of price and value for each benchmark with at least two priced tutors whose values are shares.
+def shares_won(ranking: Ranking) -> dict[str, float]:
+    """Return the share of each ranked tutor's comparisons with other tutors on leading tasks that it wins."""
+    won = dict.fromkeys((row.tutor for row in ranking.ranked), 0)
+    compared = dict(won)
+    for comparison in ranking.comparisons:
+        for name, verdict in ((comparison.first, "BETTER"), (comparison.second, "WORSE")):
+            compared[name] += 1
+            won[name] += comparison.verdict == verdict
+    return {name: won[name] / number for name, number in compared.items() if number}
 
-    axes: meaning of the values by benchmark.
-    """
+
+def price_picture(ranking: Ranking, usd: Mapping[str, float]) -> str:
+    """Return a chart of the tutors' prices and shares of comparisons won; empty with fewer than two priced tutors."""
     from maieutic.report.figures import scatter_chart
 
-    pictures = {}
-    for benchmark in dict.fromkeys(row.benchmark for row in rows):
-        here = [row for row in rows if row.benchmark == benchmark]
-        most = max(row.usd for row in here)
-        if len(here) > 1 and most > 0 and all(0 <= row.value <= 1 for row in here):
-            table = pd.DataFrame(
-                {"label": display_label(plan, row.tutor), "kind": "tutor", "usd": row.usd, "value": row.value}
-                for row in here
-            )
-            titles = ("US dollars for 100 items", axes[benchmark])
-            pictures[benchmark] = scatter_chart(table, "usd", "value", titles, (1.05 * most, 1.0))
-    return pictures
-
-
-class AboveFloor(NamedTuple):
-    """Counts of the tasks on which a tutor is compared with the floor.
-
-    above: number of tasks on which the tutor's whole interval is above the floor; tasks: number of tasks that have an
-    interval and a floor.
-    """
-
-    tutor: str
-    above: int
-    tasks: int
-
-
-def above_floor(plan: Plan, by_benchmark: Mapping[str, Headlines]) -> list[AboveFloor]:
-    """Return, for each tutor of the run that is not a baseline, the number of tasks on which it is above the floor."""
-    rows = []
-    for tutor in plan.run.tutors:
-        scores = [
-            score for headlines in by_benchmark.values() for (_, name), score in headlines.items() if name == tutor
-        ]
-        bounded = [(score.low, score.floor) for score in scores if score.low is not None and score.floor is not None]
-        if bounded and not isinstance(plan.models[tutor], BaselineModel):
-            rows.append(AboveFloor(tutor, sum(low > floor for low, floor in bounded), len(bounded)))
-    return rows
-
-
-def silent_tutors(plan: Plan, unasked: Sequence[tuple[str, str, ReplyCounts]]) -> set[str]:
-    """Return the tutors that answered too few items of every benchmark on which they are run.
-
-    unasked: benchmark, tutor and reply counts, as yielded by `poorly_answered`.
-    """
-    return {
-        tutor
-        for tutor in plan.run.tutors
-        if (benchmarks := {benchmark for benchmark in plan.benchmarks if tutor in plan.tutors_on(benchmark)})
-        and benchmarks
-        == {benchmark for benchmark, name, counts in unasked if name == tutor and answers_too_few(plan, counts)}
-    }
+    won = shares_won(ranking)
+    labels = {row.tutor: row.label for row in ranking.tutors}
+    table = pd.DataFrame(
+        {"label": labels[name], "kind": "tutor", "usd": usd[name], "value": share}
+        for name, share in won.items()
+        if usd.get(name)
+    )
+    if len(table) < 2:
+        return ""
+    return scatter_chart(
+        table, "usd", "value", ("US dollars for 100 items (log)", "share of comparisons won"), log=True
+    )
 
 
 def join_first(names: Sequence[str]) -> str:
@@ -338,13 +264,15 @@ def join_first(names: Sequence[str]) -> str:
 def missing_lines(
     plan: Plan, selected: Mapping[str, Sequence[Card]], scores: Mapping[str, Sequence[ReportedScore]]
 ) -> list[str]:
-    """Return lines that explain missing headline scores: for each task and reason, a line with the tutors' names."""
+    """Return lines that explain missing headline scores: for each task and reason, a line with the tutors' names.
+
+    Tasks that are not graded in this run are left out.
+    """
     lines: list[str] = []
     for benchmark, cards in selected.items():
         headlines = headlines_of(scores.get(benchmark, []), [])  # without cards, scores of references are included
         for card in cards:
-            if why := plan.why_not_graded(card):
-                lines.append(f"{card.title}: {why}")
+            if plan.why_not_graded(card):
                 continue
             missing: dict[str, list[str]] = {}
             for tutor in (name for name in plan.run.tutors if name in plan.tutors):
@@ -368,86 +296,32 @@ def without_headline(scores: Iterable[ReportedScore], card: Card, tutor: str) ->
     return "no score: the job failed, or nothing can be graded"
 
 
-def benchmark_values(
-    run: ReportInput,
-    selected: Mapping[str, Sequence[Card]],
-    headlines: Mapping[str, Headlines],
-    pooled: Mapping[str, Sequence[ReportedScore]],
-) -> dict[str, tuple[list[Card], dict[str, Summary]]]:
-    """Return, for each benchmark, the cards on which a tutor of the run has a score, and the tutors' values on them.
-
-    headlines: headline scores by benchmark; pooled: scores by tag, which are used only if every card has a score.
-    """
-    values = {}
-    for benchmark, cards in selected.items():
-        scored = {task for task, tutor in headlines[benchmark] if tutor in run.plan.run.tutors}
-        # Tasks for some kinds of tutors only are left out, so that all tutors' values rest on the same tasks.
-        measured = [card for card in cards if card.task in scored and card.tutors == "all"]
-        whole = pooled.get(benchmark, []) if len(measured) == len(cards) else []
-        values[benchmark] = measured, summaries(run.plan, benchmark, measured, headlines[benchmark], whole)
-    return values
-
-
-def charts_of(
-    plan: Plan, selected: Mapping[str, Sequence[Card]], values: Mapping[str, tuple[list[Card], dict[str, Summary]]]
-) -> dict[str, Any]:
-    """Return the overview's charts by benchmark, and their rows as one list. values: as from `benchmark_values`."""
-    from maieutic.report.figures import overview_chart
-
-    pictures, rows = {}, []
-    tables = {benchmark: chart_rows(plan, by_tutor) for benchmark, (_, by_tutor) in values.items()}
-    groups = sorted({group for table in tables.values() for group in table.get("group", [])})
-    for benchmark, table in tables.items():
-        measured, number = values[benchmark][0], len(selected[benchmark])
-        part = "" if len(measured) == number else f", {len(measured)} of {number} tasks"
-        title = f"{paper_title(benchmark)}{part}"
-        rows += [{"benchmark": title, **row} for row in table.to_dict("records")]
-        if len(table):
-            pictures[benchmark] = overview_chart(table, title, axis_title(measured), groups)
-    return {"pictures": pictures, "rows": rows}
-
-
 def overview_section(
     run: ReportInput,
-    light: LightOf,
     runtime: pd.DataFrame,
     selected: Mapping[str, Sequence[Card]],
-    pooled: Mapping[str, Sequence[ReportedScore]],
-    claim: Claim | None,
-    contrasts: Sequence[Contrast],
+    rankings: Rankings,
+    lacking: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the template variables of the overview. pooled: scores by tag; claim: comparison of the leading tutors."""
+    """Return the template variables of the overview. lacking: lines on missing headline scores."""
     plan = run.plan
-    headlines = {name: headlines_of(run.scores.get(name, []), cards) for name, cards in selected.items()}
-    values = benchmark_values(run, selected, headlines, pooled)
-    by_benchmark = {benchmark: by_tutor for benchmark, (_, by_tutor) in values.items()}
-    incomplete = [
-        f"{display_label(plan, tutor)} on {paper_title(benchmark)}"
-        for benchmark, by_tutor in by_benchmark.items()
-        for tutor in plan.run.tutors
-        if tutor not in by_tutor
-    ]
-    cards = [card for own_cards in selected.values() for card in own_cards]
-    lacking = missing_lines(plan, selected, run.scores)
-    tiles = tiles_of(run, runtime, cards, light, lacking)
-    priced = prices(plan, runtime, by_benchmark, run.sizes, contrasts)
-    axes = {benchmark: axis_title(measured) for benchmark, (measured, _) in values.items()}
+    by_scoring: dict[Scoring, Ranking] = rankings.by_scoring
+    cards = graded_cards(plan, selected)
+    usd = prices(plan, runtime, run.sizes)
     return {
-        "line": run_line(run, selected),
-        "tiles": in_order(tiles),
-        "trust": trust_line(tiles, plan.edition == "demo"),
-        "trust_doubtful": plan.edition == "demo" or any(tile.state in ("bad", "doubtful") for tile in tiles),
-        **charts_of(plan, selected, values),
-        "incomplete": join_first(incomplete),
-        "prices": priced,
+        "line": run_line(run, selected, runtime),
+        "ranking": by_scoring["robust"],
+        "rankings": by_scoring,
+        "benchmarks": [(name, sum(card.benchmark == name for card in cards)) for name in selected],
+        "columns": {scoring: table_columns(run, cards, by_scoring[scoring]) for scoring in SCORINGS},
+        "tables": {scoring: table_rows(plan, cards, run.scores, by_scoring[scoring], usd) for scoring in SCORINGS},
+        "priced": bool(usd),
+        "ungraded": [(card, plan.why_not_graded(card)) for card in all_cards(selected) if plan.why_not_graded(card)],
+        "unjudged": [card.title for card in cards if card.task in plan.tasks_without_rubric.get(card.benchmark, [])],
+        "price_picture": price_picture(by_scoring["robust"], usd),
         "repeated": repeat_rows(run),
-        "price_pictures": price_pictures(plan, priced, axes),
-        "claim": claim,
-        "floors": sorted(above_floor(plan, headlines), key=lambda row: -row.above)[:MOST_NAMED],
-        "several": len(plan.run.tutors) > 1,
         "lacking": lacking,
         "unanswered": run.unanswered,
         "unheeded": run.unheeded,
-        "equivalence": plan.config.report.equivalence,
         "cards": cards,
     }

@@ -46,22 +46,49 @@ function cellsOf(table) {
 const FORMULA = /^[\s\x00-\x20\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r]/;
 const NUMBER = /^[-+]?\d[\d\s.,%[\]\u2013-]*(?:to [-+]?[\d.]+)?$/;
 
-function csvOf(table) {
+function csvLine(row) {
   const safe = (text) => (FORMULA.test(text) && !NUMBER.test(text) ? "'" + text : text);
   const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  return cellsOf(table).map((row) => row.map((text) => quoted(safe(text))).join(",") + "\n").join("");
+  return row.map((text) => quoted(safe(text))).join(",") + "\n";
+}
+
+function csvOf(table) {
+  return cellsOf(table).map(csvLine).join("");
+}
+
+// Returns a ranked table's visible rows as numbers: one line for each tutor and task, with interval and n.
+function numbersOf(table) {
+  const heads = [...table.tHead.rows].at(-1).cells;
+  const shown = [...table.tBodies[0].rows].filter((row) => row.offsetParent !== null);
+  const lines = shown.flatMap((row) => [...row.cells].flatMap((cell, at) => {
+    const { value, low, high, n } = cell.dataset;
+    if (n === undefined) return [];
+    const [rank, tutor] = [row.querySelector("td.rank").textContent, row.querySelector("th.name").firstChild.data.trim()];
+    return [[rank, tutor, row.dataset.group, heads[at].dataset.benchmark, heads[at].querySelector("button").textContent, value, low, high, n, cell.classList.contains("hatched") ? "no" : "yes"]];
+  }));
+  return [["rank", "tutor", "group", "benchmark", "task", "value", "low", "high", "n", "leads"], ...lines].map(csvLine).join("");
 }
 
 const LATEX = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--", "≤": "$\\leq$" };
 
-function latexOf(table) {
-  const escaped = (text) => text.replace(/[\\~^–≤]|[&%$#_{}]/g, (sign) => LATEX[sign] ?? "\\" + sign);
+// Returns a ranked table's visible rows as a table for LaTeX with the package booktabs. The leaders of a task are bold.
+function latexOf(table, caption) {
+  const escaped = (text) => text.replace(/[\\~^–≤]|[&%$#_{}]/g, (sign) => LATEX[sign] ?? "\\" + sign).replace(/\s+/g, " ").trim();
+  const textOf = (cell) => {
+    const value = cell.querySelector(".value");
+    const text = escaped((value ?? cell.querySelector("button") ?? cell.firstChild ?? cell).textContent);
+    return value?.classList.contains("best") ? `\\textbf{${text}}` : text;
+  };
   // After the line break \\, LaTeX would parse a bracket as an option of \\, and an asterisk as the starred form \\*.
-  const rows = cellsOf(table).map((row) => row.map(escaped)).map(([first, ...rest]) => [first.replace(/^[[*]/, "{$&}"), ...rest]);
-  const width = Math.max(...rows.map((row) => row.length));
-  const heads = table.tHead.rows.length;
-  const lines = rows.map((row) => [...row, ...Array(width - row.length).fill("")].join(" & ") + " \\\\");
-  return ["\\begin{tabular}{l" + "r".repeat(width - 1) + "}", "\\toprule", ...lines.slice(0, heads), "\\midrule", ...lines.slice(heads), "\\bottomrule", "\\end{tabular}", ""].join("\n");
+  const line = (cells) => cells.map(textOf).join(" & ").replace(/^[[*]/, "{$&}") + " \\\\";
+  const shown = (part) => [...part.rows].filter((row) => row.offsetParent !== null && !row.querySelector(".dt-empty")).map((row) => line([...row.cells]));
+  const spans = [...table.tHead.rows[0].cells].map((cell) => (cell.colSpan > 1 ? `\\multicolumn{${cell.colSpan}}{c}{${escaped(cell.textContent)}}` : escaped(cell.textContent)));
+  const width = table.tHead.rows[1].cells.length;
+  return [
+    "\\begin{table}", "\\centering", `\\caption{${escaped(caption)}}`, `\\begin{tabular}{rl${"r".repeat(width - 2)}}`, "\\toprule",
+    spans.join(" & ") + " \\\\", line([...table.tHead.rows[1].cells]), "\\midrule", ...shown(table.tBodies[0]),
+    ...(table.tFoot?.rows.length ? ["\\midrule", ...shown(table.tFoot)] : []), "\\bottomrule", "\\end{tabular}", "\\end{table}", "",
+  ].join("\n");
 }
 
 function address() {

@@ -27,20 +27,21 @@ from maieutic.plan.provenance import NOT_SHIPPED, card_paths, changed_files, cha
 from maieutic.replies.reply_counts import poorly_answered, unhandled_changes
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, desired_labels, pass_grades, write_items
 from maieutic.report.comparison import against_paper
-from maieutic.report.contrasts import Contrast, Ranks, by_task, compact_contrasts, ranks
+from maieutic.report.contrasts import Contrast, compact_contrasts
 from maieutic.report.exports import ExportedFigure, ExportedTable, exported_figures, exported_tables, with_links
 from maieutic.report.figures import chart_library, interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
-from maieutic.report.overview import Claim, claim_of, overview_section, silent_tutors
+from maieutic.report.head import chips_of
+from maieutic.report.overview import missing_lines, overview_section
 from maieutic.report.printed_numbers import printed_numbers_section
+from maieutic.report.ranking import NO_RANKINGS, Rankings, rank_tutors
 from maieutic.report.sections import WHOLE_RUN, Page, PartRenderer, Problem, ReportInput, Section
 from maieutic.report.tables import (
     display_label,
-    exceeds_doubt,
     format_share,
-    is_silent,
     items_of_task,
     metric_title,
+    selected_cards,
     tutors_without_scores,
 )
 from maieutic.report.traffic_light import (
@@ -52,10 +53,9 @@ from maieutic.report.traffic_light import (
     verdict_kind_title,
 )
 from maieutic.report.trust import cost_rows, trust_section
-from maieutic.scores.printed import paper_title, printed_values
+from maieutic.scores.printed import paper_title
 
 HERE = Path(__file__).parent
-ScoresByTag = Mapping[str, list[ReportedScore]]  # benchmark -> scores on subsets of items that share a tag
 Link = tuple[str, str]  # address and text
 HeadlineValues = Mapping[tuple[str, str, str, str], float | None]  # (benchmark, task, scoring, tutor) -> value
 # Maximum size, in bytes, of the differences embedded in the page. A browser parses them before it renders anything.
@@ -65,106 +65,23 @@ OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
 
 
 class RenderedPage(NamedTuple):
-    """The rendered page, with the page's failed parts, tables (by file name) and pictures."""
+    """The rendered page, with the page's failed parts, tables (by file name), pictures and rankings."""
 
     html: str
     problems: list[Problem]
     tables: dict[str, pd.DataFrame]
     figures: list[ExportedFigure]
+    rankings: Rankings
 
 
 def tutors_in_order(plan: Plan) -> list[str]:
-    """Return the run's tutors in page order: ordinary tutors, then trivial ones, then the human reference."""
+    """Return the run's tutors in page order: ordinary tutors, then trivial ones, then the human reference, by name."""
     ceilings = {loaded.card.baselines.ceiling for cards in plan.benchmarks.values() for loaded in cards}
-    return sorted(
-        plan.tutors,
-        key=lambda name: (name in ceilings, isinstance(plan.models[name], BaselineModel)),
-    )
 
+    def place(name: str) -> tuple[bool, bool, str, str]:
+        return name in ceilings, isinstance(plan.models[name], BaselineModel), display_label(plan, name), name
 
-ONLY_RANK = Ranks(1, 1, 1)
-RanksOf = Mapping[tuple[str, str], Mapping[str, Ranks]]  # (task, scoring) -> tutor -> range of ranks
-
-
-def leaderboard(
-    plan: Plan, cards: list[Card], scores: list[ReportedScore], scoring: str, ranked: RanksOf | None = None
-) -> list[dict[str, Any]]:
-    """Return a row per tutor with a cell per task. The best tutor on each task is marked; it is never a baseline.
-
-    ranked: range of each tutor's ranks, by task and scoring.
-    """
-    ranked = ranked or {}
-    headlines = [score for score in scores if score.headline or score.withheld]
-    by_cell = {(score.tutor, score.task): score for score in headlines if score.scoring == scoring}
-    # The share of readable replies is the same under both scorings, and only scores under `robust` record the share.
-    readable = {(score.tutor, score.task): score.readable for score in headlines if score.scoring == "robust"}
-    best = {
-        card.task: best_tutor(plan, card, by_cell, readable, ranked.get((card.task, scoring), {})) for card in cards
-    }
-    rows = []
-    for model in tutors_in_order(plan):
-        entry = plan.models[model]
-        baseline = isinstance(entry, BaselineModel)
-        cells = [by_cell.get((model, card.task)) for card in cards]
-        if baseline and not any(cells):  # skip a baseline that answers only other benchmarks' tasks
-            continue
-        rows.append(
-            {
-                "name": model,
-                "label": display_label(plan, model),
-                "group": entry.group,
-                "protocol": protocol if (protocol := plan.protocol_of(model)) != plan.run.protocol else None,
-                "baseline": baseline,
-                "absent": not any(score.tutor == model for score in scores),
-                "cells": [
-                    {
-                        "score": score,
-                        "not_asked": plan.why_not_answerable(card, model),
-                        "best": model == best[card.task],
-                        "readable": readable.get((model, card.task)),
-                        "silent": is_silent(plan, readable.get((model, card.task))) or (score and score.withheld),
-                        "amber": score is not None and exceeds_doubt(score),
-                        "at_floor": not baseline and at_floor(score),
-                        "ranks": ranked.get((card.task, scoring), {}).get(model),
-                    }
-                    for card, score in zip(cards, cells, strict=True)
-                ],
-            }
-        )
-    return rows
-
-
-def best_tutor(
-    plan: Plan,
-    card: Card,
-    by_cell: Mapping[tuple[str, str], ReportedScore],
-    readable: Mapping[tuple[str, str], float | None],
-    ranked: Mapping[str, Ranks],
-) -> str | None:
-    """Return the tutor to mark as best in a task's column; None if no tutor qualifies.
-
-    The best tutor is not a baseline, its whole interval is above the floor, enough of its replies are readable, and it
-    is better than every other tutor of the run by the paired test with Holm's correction. ranked: ranks by this test.
-    """
-    rivals = [
-        model
-        for (model, task), score in by_cell.items()
-        if task == card.task and score.headline and score.value is not None
-        if not isinstance(plan.models[model], BaselineModel)
-    ]
-    first = [model for model in rivals if ranked.get(model, ONLY_RANK)[:2] == (1, 1)]
-    if len(first) != 1 or (len(rivals) > 1 and first[0] not in ranked):
-        return None
-    [best] = first
-    score, low = by_cell[best, card.task], by_cell[best, card.task].low
-    if is_silent(plan, readable.get((best, card.task))) or low is None:
-        return None
-    return None if score.floor is not None and low <= score.floor else best
-
-
-def at_floor(score: ReportedScore | None) -> bool:
-    """Return True if a score is not above the floor, which means that a trivial tutor does as well."""
-    return score is not None and score.value is not None and score.floor is not None and score.value <= score.floor
+    return sorted(plan.tutors, key=place)
 
 
 def task_section(run: ReportInput, readings: Readings, card: Card) -> dict[str, Any]:
@@ -261,74 +178,6 @@ def outcomes_figure(plan: Plan, readings: Readings, card: Card) -> tuple[str, bo
     if spread:
         return value_chart(spread, f"{metric_title(card.headline)} of each item (robust)"), True
     return outcome_chart(pd.DataFrame(shares)) if shares else "", False
-
-
-def rank_ranges(contrasts: list[Contrast], benchmark: str) -> RanksOf:
-    """Return each tutor's range of ranks on each task of a benchmark, by task and scoring."""
-    return {
-        (task, scoring): ranks(of_task)
-        for scoring in SCORINGS
-        for (name, task), of_task in by_task(contrasts, scoring).items()
-        if name == benchmark
-    }
-
-
-def whisker_ranges(cards: list[Card], scores: list[ReportedScore], scoring: str) -> dict[str, tuple[float, float]]:
-    """Return the scale on which each task's intervals are drawn: from 0 to 1, or wider to include all values."""
-    ends = {card.task: (0.0, 1.0) for card in cards}
-    for score in scores:
-        if score.headline and score.scoring == scoring and score.task in ends:
-            values = [value for value in (score.low, score.value, score.high) if value is not None]
-            low, high = ends[score.task]
-            ends[score.task] = min([low, *values]), max([high, *values])
-    return ends
-
-
-def board_section(run: ReportInput, benchmark: str, cards: list[Card], contrasts: list[Contrast]) -> dict[str, Any]:
-    """Return the template variables of one benchmark's leaderboard, under both scorings."""
-    scores = run.scores.get(benchmark, [])
-    ranked = rank_ranges(contrasts, benchmark)
-    return {
-        "name": benchmark,
-        "spans": {scoring: whisker_ranges(cards, scores, scoring) for scoring in SCORINGS},
-        "cards": cards,
-        "skills": skill_spans(cards),
-        "unjudged": [card.title for card in cards if card.task in run.plan.tasks_without_rubric.get(benchmark, [])],
-        "boards": {scoring: leaderboard(run.plan, cards, scores, scoring, ranked) for scoring in SCORINGS},
-        "limits": {scoring: column_limits(cards, scores, scoring) for scoring in SCORINGS},
-        "size": sum(run.sizes.get((benchmark, card.task), 0) for card in cards),
-        "differs": {
-            card.task: changed_files_of_task(run.provenance, run.plan, card, headline_grader(run.plan, card))
-            for card in cards
-        },
-    }
-
-
-def in_paper_order(benchmark: str, cards: list[Card]) -> list[Card]:
-    """Sort cards like the columns of the paper's table, with other tasks last. Tasks of one skill stay together."""
-    columns = list(dict.fromkeys(cell.task for cell in printed_values(benchmark)))
-    place = {card.task: columns.index(card.task) if card.task in columns else len(columns) for card in cards}
-    skills = {card.skill: min(place[other.task] for other in cards if other.skill == card.skill) for card in cards}
-    return sorted(cards, key=lambda card: (skills[card.skill], card.skill, place[card.task], card.task))
-
-
-def skill_spans(cards: list[Card]) -> list[tuple[str, int]]:
-    """Return each skill with its number of cards. The skill's heading in the table spans this number of columns."""
-    spans: dict[str, int] = {}
-    for card in cards:
-        spans[card.skill] = spans.get(card.skill, 0) + 1
-    return list(spans.items())
-
-
-def column_limits(
-    cards: list[Card], scores: list[ReportedScore], scoring: str
-) -> list[tuple[float | None, float | None]]:
-    """Return the floor and ceiling of each card's headline score, each None where it is unknown."""
-    by_task = {score.task: score for score in scores if score.headline and score.scoring == scoring}
-    return [
-        (by_task[card.task].floor, by_task[card.task].ceiling) if card.task in by_task else (None, None)
-        for card in cards
-    ]
 
 
 def format_number(value: float | None, digits: int = 2) -> str:
@@ -437,14 +286,6 @@ def environment_of(run: ReportInput, light: LightOf) -> Environment:
     return environment
 
 
-def board_of(
-    run: ReportInput, parts: PartRenderer, benchmark: str, cards: list[Card], contrasts: list[Contrast]
-) -> Markup:
-    """Render the leaderboard of one benchmark."""
-    title = f"the leaderboard of {benchmark}"
-    return parts.part(title, "board", lambda: board_section(run, benchmark, cards, contrasts))
-
-
 def comparison_of(run: ReportInput, parts: PartRenderer, benchmark: str, cards: list[Card]) -> Mapping[str, Any] | None:
     """Return the comparison of a benchmark's scores with the paper's; None if the paper has no matching table."""
     scores = run.scores.get(benchmark, [])
@@ -477,39 +318,32 @@ def extra_sections() -> list[tuple[str, Section]]:
     return [(owner, section) for owner, pages in plugin_objects("section", "PAGES").items() for section in pages]
 
 
-def selected_cards(plan: Plan) -> dict[str, list[Card]]:
-    """Return each benchmark's selected tasks: benchmarks in the run file's order, tasks in the paper's order."""
-    named = [name.split("/")[0] for name in plan.run.tasks]
-    order = sorted(plan.benchmarks, key=lambda name: named.index(name) if name in named else len(named))
-    return {name: in_paper_order(name, [loaded.card for loaded in plan.benchmarks[name]]) for name in order}
-
-
 def pages_of(
     run: ReportInput,
     parts: PartRenderer,
     runtime: pd.DataFrame,
     light: LightOf,
     grades: Callable[[str], GradePass],
-    contrasts: list[Contrast],
-    claim: Claim | None,
-    by_tag: ScoresByTag,
+    rankings: Rankings,
+    lacking: list[str],
 ) -> list[Page]:
     """Return every page: first the pages in the menu, in its order, then the pages of single tasks.
 
-    grades: cached function that returns a benchmark's grades. contrasts: differences between tutors. claim: comparison
-    of the two leading tutors, None for fewer than two. by_tag: scores by tag.
+    grades: cached function that returns a benchmark's grades. lacking: lines on missing headline scores.
     """
     plan, results = run.plan, run.results
     selected = selected_cards(plan)
-    first = parts.part(
-        "the overview", "overview", lambda: overview_section(run, light, runtime, selected, by_tag, claim, contrasts)
-    )
+    # The page that such a run opens on has its numbers, and one row is no ranked table.
     is_one_column = len(plan.run.tutors) == 1 and any(section.opens(plan) for _, section in extra_sections())
-    boards = [
-        board_of(run, parts, benchmark, cards, contrasts)
-        for benchmark, cards in selected.items()
-        if not is_one_column  # the opening page has its numbers, and one row is no leaderboard
-    ]
+    first = parts.part(
+        "the overview",
+        "overview",
+        lambda: {
+            **overview_section(run, runtime, selected, rankings, lacking),
+            "shown": not is_one_column,
+            "note": note_of(plan),
+        },
+    )
     comparisons = {benchmark: comparison_of(run, parts, benchmark, cards) for benchmark, cards in selected.items()}
     papers = [
         parts.part(f"the table of {benchmark}'s paper", "paper", partial(dict[str, Any], table))
@@ -525,10 +359,10 @@ def pages_of(
     return [
         *parts.page(
             "#/", "Overview", "the overview page", "leaderboard",
-            lambda: {"first": first, "parts": boards, "runtime": runtime.to_dict("records"), "note": note_of(plan)},
+            lambda: {"first": first, "runtime": runtime.to_dict("records")},
         ),
         *parts.page("#/compare", "Compare", "the comparison of two tutors", "compare",
-                    lambda: {"equivalence": plan.config.report.equivalence} if contrasts else None),
+                    lambda: {"equivalence": plan.config.report.equivalence} if rankings.contrasts else None),
         *parts.page("#/items", "Items", "the items", "items", dict),
         *parts.page("#/trust", "Trust", "the page on trust", "trust",
                     lambda: section("trust", trust_section(run, light))),
@@ -552,6 +386,11 @@ def note_of(plan: Plan) -> Markup:
     from markdown_it import MarkdownIt
 
     return Markup(MarkdownIt("commonmark", {"html": False}).disable("image").render(plan.config.report.note or ""))
+
+
+def run_title(plan: Plan) -> str:
+    """Return the heading of a run's page: its title, else its name."""
+    return plan.config.report.title or plan.run.name or "Results"
 
 
 def about_section(run: ReportInput) -> dict[str, Any]:
@@ -644,14 +483,16 @@ def names_for_scripts(plan: Plan) -> dict[str, Any]:
     }
 
 
-def render_page(
-    run: ReportInput, runtime: pd.DataFrame, contrasts: list[Contrast], by_tag: ScoresByTag, items: Path
-) -> RenderedPage:
-    """Render the whole page as one HTML document.
+def ranked_with_chips(run: ReportInput, light: LightOf, lacking: list[str]) -> Rankings:
+    """Return the rankings of a run's tutors, with the chips of its first screen under the robust scoring."""
+    rankings = rank_tutors(run.plan, run.results, run.scores, light)
+    robust = rankings.by_scoring["robust"]
+    chips = chips_of(run, robust, selected_cards(run.plan), light, lacking)
+    return rankings._replace(by_scoring={**rankings.by_scoring, "robust": robust.model_copy(update={"chips": chips})})
 
-    contrasts: differences between the run's tutors. by_tag: scores by tag. items: folder beside the page for data that
-    is too large to embed.
-    """
+
+def render_page(run: ReportInput, runtime: pd.DataFrame, items: Path) -> RenderedPage:
+    """Render the whole page as one HTML document. items: folder beside the page for data that is too large to embed."""
     plan = run.plan
     light = light_lookup(plan, run.results)
     grades = cache(partial(pass_grades, plan, run.results))
@@ -661,6 +502,7 @@ def render_page(
         "config": plan.config,
         "scorings": SCORINGS,
         "all_differs": files_to_notice(run),
+        "run_title": run_title(plan),
         "start": next((section.address for _, section in extra_sections() if section.opens(run.plan)), "#/"),
     }
     parts = PartRenderer(environment, shared)
@@ -680,14 +522,12 @@ def render_page(
         sizes=parts.data("the numbers of items", lambda: task_sizes(plan, run.results), {}),
         costs=parts.data("the cost of judging", lambda: cost_rows(plan, run.results), []),
     )
-    claim = parts.data(
-        "the comparison of the two leading tutors",
-        lambda: claim_of(plan, contrasts, silent_tutors(plan, run.unanswered)),
-        None,
-    )
+    selected = selected_cards(plan)
+    lacking: list[str] = parts.data("the missing scores", lambda: missing_lines(plan, selected, run.scores), [])
+    rankings = parts.data("the ranking", lambda: ranked_with_chips(run, light, lacking), NO_RANKINGS)
     compare = parts.data(
         "the differences between tutors",
-        lambda: write_contrasts(contrasts, headline_values(run), items, min(most, MOST_CONTRASTS)),
+        lambda: write_contrasts(rankings.contrasts, headline_values(run), items, min(most, MOST_CONTRASTS)),
         compact_contrasts([], {}),
     )
     table_names: Counter[str] = Counter()
@@ -695,19 +535,20 @@ def render_page(
     pages: list[Page] = []
     tables: dict[str, pd.DataFrame] = {}
     figures: list[ExportedFigure] = []
-    for page in pages_of(run, parts, runtime, light, grades, contrasts, claim, by_tag):
+    for page in pages_of(run, parts, runtime, light, grades, rankings, lacking):
         read = partial(exported_tables, page, table_names)
         exported: list[ExportedTable] = parts.data(f"the tables of {page.address}", read, [])
         pages.append(with_links(page, exported))
         figures += parts.data(f"the pictures of {page.address}", partial(exported_figures, page, figure_names), [])
         tables |= {table.name: table.rows for table in exported}
     models = {name: plan.models[name] for name in plan.tutors}
-    selected = selected_cards(plan)
-    data = {**browsed, **names_for_scripts(plan), "compare": compare, "leading": claim[:2] if claim else None}
+    robust = rankings.by_scoring.get("robust")
+    leading = [row.tutor for row in robust.tutors][:2] if robust else []
+    data = {**browsed, **names_for_scripts(plan), "compare": compare, "leading": leading}
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     grid = DATATABLES.read_text(encoding="utf-8")
-    charts = chart_library() if contrasts else ""
+    charts = chart_library() if rankings.contrasts else ""
     html = environment.get_template("page.html.jinja").render(
         **shared,
         policy=content_policy(style, grid, script, *([charts] if charts else [])),
@@ -722,4 +563,4 @@ def render_page(
         script=script,
         data=script_safe_json(data),
     )
-    return RenderedPage(html, parts.problems, tables, figures)
+    return RenderedPage(html, parts.problems, tables, figures, rankings)

@@ -6,31 +6,17 @@ for (const button of document.querySelectorAll(".toggle button")) {
   });
 }
 
-// Filters of the leaderboard: rows by group, tables by benchmark, columns by skill.
-const skills = new Map(); // skill of each column, by table
-
-function skillsOf(table) {
-  if (!skills.has(table)) {
-    const heads = [...table.tHead.rows[0].cells].slice(1);
-    skills.set(table, [null, ...heads.flatMap((head) => Array(head.colSpan).fill(head.textContent))]);
-  }
-  return skills.get(table);
-}
+// Filters of the ranked table: rows by group, columns by benchmark and skill.
+const headsOf = (table) => [...table.tHead.rows[1].cells];
+const columnsOf = new Map(); // benchmark and skill of each column, by table
 
 function filterBoards(controls) {
-  const { group, benchmark, skill, baselines } = controls;
-  for (const part of document.querySelectorAll(".board-of")) {
-    part.hidden = Boolean(benchmark.value) && part.dataset.benchmark !== benchmark.value;
-    for (const table of part.querySelectorAll("table.board")) {
-      const columnSkills = skillsOf(table);
-      const grid = gridOf(table);
-      columnSkills.forEach((name, at) => { if (name !== null) grid.column(at).visible(!skill.value || name === skill.value, false); });
-      grid.search.fixed("chosen", (text, cells, index) => {
-        const row = grid.row(index).node();
-        return (!group.value || row.dataset.group === group.value) && (baselines.checked || !row.classList.contains("baseline"));
-      }).draw();
-      if (skill.value && !columnSkills.includes(skill.value)) part.hidden = true;
-    }
+  for (const table of document.querySelectorAll("table.board")) {
+    if (!columnsOf.has(table)) columnsOf.set(table, headsOf(table).map(({ dataset }) => ({ ...dataset })));
+    const grid = gridOf(table);
+    const chosen = (column) => ["benchmark", "skill", "task"].every((key) => !controls[key]?.value || column[key] === controls[key].value);
+    columnsOf.get(table).forEach((column, at) => { if (column.benchmark) grid.column(at).visible(chosen(column), false); });
+    grid.search.fixed("chosen", (text, cells, index) => !controls.group?.value || grid.row(index).node().dataset.group === controls.group.value).draw();
   }
 }
 
@@ -38,17 +24,20 @@ const filters = document.getElementById("board-filters");
 if (filters) {
   const texts = (selector, read) => [...new Set([...document.querySelectorAll(selector)].map(read))].filter(Boolean);
   const every = (names) => [["", "all"], ...names.map((name) => [name, data.names[name] ?? name])];
-  const box = (checked) => Object.assign(make("input", { type: "checkbox" }), { checked });
-  const controls = {
-    group: choice(every(texts("table.board tbody tr", (row) => row.dataset.group)), ""),
-    benchmark: choice(every(texts(".board-of", (board) => board.dataset.benchmark)), ""),
-    skill: choice(every(texts("table.board th.skill", (head) => head.textContent)), ""),
-    baselines: box(true),
+  const values = {
+    group: texts("table.board tbody tr", (row) => row.dataset.group),
+    benchmark: texts("table.board th[data-skill]", (head) => head.dataset.benchmark),
+    skill: texts("table.board th[data-skill]", (head) => head.dataset.skill),
   };
-  const names = { group: "Group", benchmark: "Benchmark", skill: "Skill", baselines: "Baselines" };
-  for (const [name, control] of Object.entries(controls)) {
-    control.addEventListener("input", () => filterBoards(controls));
-    filters.append(make("label", {}, names[name] + " ", control));
+  const names = { group: "Group", benchmark: "Benchmark", skill: "Skill", task: "Task" };
+  const controls = {};
+  const phone = matchMedia("(max-width: 700px)").matches; // there, the table shows one task at a time
+  if (phone) values.task = texts("table.board th[data-skill]", (head) => head.dataset.task);
+  for (const [name, found] of Object.entries(values)) {
+    if (found.length < 2) continue;
+    controls[name] = choice(every(found), name === "task" ? found[0] : "");
+    controls[name].addEventListener("input", () => filterBoards(controls));
+    filters.append(make("label", {}, names[name] + " ", controls[name]));
   }
   filterBoards(controls);
 }
@@ -58,12 +47,12 @@ for (const buttons of document.querySelectorAll(".board-of .buttons")) {
     const button = make("button", { class: "more" }, text);
     button.addEventListener("click", () => {
       const table = part.querySelector("table.board:not([hidden])");
-      act(table, `${part.dataset.benchmark}-${table.dataset.scoring}.${kind}`);
+      act(table, `ranking-${table.dataset.scoring}.${kind}`);
     });
     buttons.append(button, " ");
   };
-  offer("CSV", "csv", (table, name) => save(name, csvOf(table), "text/csv"));
-  offer("LaTeX", "tex", (table, name) => save(name, latexOf(table), "text/plain"));
+  offer("CSV", "csv", (table, name) => save(name, numbersOf(table), "text/csv"));
+  offer("LaTeX", "tex", (table, name) => save(name, latexOf(table, document.querySelector(".finding").textContent), "text/plain"));
   offer("SVG", "svg", (table, name) => save(name, textOf(pictureOf(table)), "image/svg+xml"));
   offer("PNG", "png", (table, name) => savePng(pictureOf(table), name));
 }

@@ -265,6 +265,13 @@ def display_label(plan: Plan, name: str) -> str:
     return plan.models[name].label or name
 
 
+def distinct_labels(plan: Plan) -> dict[str, str]:
+    """Return each tutor's label by name. If several tutors share a label, each one's name is appended to the label."""
+    labels = {name: display_label(plan, name) for name in plan.tutors}
+    shared = Counter(labels.values())
+    return {name: f"{label} ({name})" if shared[label] > 1 else label for name, label in labels.items()}
+
+
 def breakdown_scores(plan: Plan, results: Path) -> dict[str, list[ReportedScore]]:
     """Return the scores by tag of each benchmark with a pool (tasks scored together). Their `task` is the pool."""
     by_benchmark = {}
@@ -474,3 +481,18 @@ def tutors_without_scores(plan: Plan, scores: Mapping[str, Iterable[Score]]) -> 
     """Return the names of the tutors that have no score at all. scores: scores by benchmark."""
     scored = {score.tutor for own_scores in scores.values() for score in own_scores}
     return [name for name in plan.tutors if name not in scored]
+
+
+def in_paper_order(benchmark: str, cards: list[Card]) -> list[Card]:
+    """Sort cards like the columns of the paper's table, with other tasks last. Tasks of one skill stay together."""
+    columns = list(dict.fromkeys(cell.task for cell in printed_values(benchmark)))
+    place = {card.task: columns.index(card.task) if card.task in columns else len(columns) for card in cards}
+    skills = {card.skill: min(place[other.task] for other in cards if other.skill == card.skill) for card in cards}
+    return sorted(cards, key=lambda card: (skills[card.skill], card.skill, place[card.task], card.task))
+
+
+def selected_cards(plan: Plan) -> dict[str, list[Card]]:
+    """Return each benchmark's selected tasks: benchmarks in the run file's order, tasks in the paper's order."""
+    named = [name.split("/")[0] for name in plan.run.tasks]
+    order = sorted(plan.benchmarks, key=lambda name: named.index(name) if name in named else len(named))
+    return {name: in_paper_order(name, [loaded.card for loaded in plan.benchmarks[name]]) for name in order}

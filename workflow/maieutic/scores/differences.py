@@ -2,7 +2,8 @@
 
 For every headline metric, the difference has an interval over problems and a p value, both from Student's t with two
 pseudo-problems (`maieutic.core.intervals`). For a metric that is a share of right items, McNemar's exact test is added.
-Holm's correction covers all pairs of tutors and all headline metrics of one benchmark under one scoring.
+Holm's correction covers all pairs of tutors and all headline metrics of one benchmark under one scoring. Verdicts rest
+on the intervals of `simultaneous_interval`, which are wider than 95 % of a single difference (Bonferroni).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +20,7 @@ import numpy.typing as npt
 
 from maieutic.config.cards import Card, Metric
 from maieutic.core.files import atomic_file
-from maieutic.core.intervals import Array, StudentT, paired_difference
+from maieutic.core.intervals import PSEUDO_WEIGHT, Array, StudentT, paired_difference
 from maieutic.core.records import Difference, Grade, Scoring, read_checked_records, read_items
 from maieutic.core.stats import Interval, leave_one_out, sums_by_cluster
 from maieutic.scores.score import (
@@ -31,6 +33,9 @@ from maieutic.scores.score import (
     metric_function,
 )
 
+ALPHA = 0.05  # probability that at least one interval of a family misses its true difference
+POWER = 0.8  # probability with which `items_that_decide` items would exclude 0
+MOST_PROBLEMS = 10**7  # no more problems than this are proposed
 RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # metrics whose value is a proportion of correct items
 
 
@@ -56,13 +61,14 @@ class TutorSide(NamedTuple):
     """Metric of one tutor on the items that this tutor and another one both answered.
 
     value: value of the metric; left_out: its values with each problem left out in turn; right: True for each item that
-    the tutor answered correctly in its first answer; problems: number of problems; bounds: range of the metric, None if
-    unknown.
+    the tutor answered correctly in its first answer; grades: value and correctness of each answer to each item;
+    problems: number of problems; bounds: range of the metric, None if unknown.
     """
 
     value: float
     left_out: Array
     right: npt.NDArray[np.bool_]
+    grades: list[tuple[object, bool | None]]
     problems: int
     bounds: tuple[float, float] | None
 
@@ -123,7 +129,10 @@ def tutor_differences(card: Card, compared: ComparisonKey, measured: Mapping[str
             sums = sums_by_cluster(function.counts(grades), problems)
             right = np.array([bool(several[0].correct) for _, several in entries])
             left_out = leave_one_out(sums, function.from_sums)
-            sides[tutor, shared] = TutorSide(function.value(grades), left_out, right, len(sums), function.bounds)
+            outcomes = [(grade.value, grade.correct) for grade in grades]
+            sides[tutor, shared] = TutorSide(
+                function.value(grades), left_out, right, outcomes, len(sums), function.bounds
+            )
         return sides[tutor, shared]
 
     for first, second in itertools.combinations(measured, 2):
@@ -157,6 +166,10 @@ def tutor_differences(card: Card, compared: ComparisonKey, measured: Mapping[str
             low=interval.low,
             high=interval.high,
             p=smallest_p(contrast, first_side.problems),
+            centre=contrast.centre if contrast else None,
+            error=contrast.error if contrast else None,
+            largest=most if np.isfinite(most := largest_difference(first_side.bounds)) else None,
+            same=first_side.grades == second_side.grades,
             n=len(shared),
             clusters=first_side.problems,
             first_alone_right=wins,
@@ -165,10 +178,69 @@ def tutor_differences(card: Card, compared: ComparisonKey, measured: Mapping[str
         )
 
 
+def largest_difference(bounds: tuple[float, float] | None) -> float:
+    """Return the largest possible difference of two values within `bounds`; infinity without bounds."""
+    return bounds[1] - bounds[0] if bounds is not None else np.inf
+
+
 def within_range(interval: tuple[float, float], bounds: tuple[float, float] | None) -> tuple[float, float]:
     """Return an interval clipped to the differences that are possible between two values within `bounds`."""
-    most = bounds[1] - bounds[0] if bounds is not None else np.inf
+    most = largest_difference(bounds)
     return max(interval[0], -most), min(interval[1], most)
+
+
+@cache
+def critical_value(degrees: int, comparisons: int) -> float:
+    """Return the quantile of Student's t for a two-sided interval at the level 1 - ALPHA / comparisons."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, 1 - ALPHA / comparisons / 2))
+
+
+def simultaneous_interval(difference: Difference, comparisons: int) -> Interval:
+    """Return the interval of a difference at the level 1 - ALPHA / comparisons.
+
+    comparisons: size of the family. With a probability of at least 1 - ALPHA, all intervals of the family contain their
+    true differences (Bonferroni). If a sign test over as many problems could not reach this level, the interval is
+    extended to 0. Returns no bounds for a difference without a standard error.
+    """
+    if difference.centre is None or difference.error is None:
+        return Interval(None, None)
+    half = critical_value(difference.clusters - 1, comparisons) * difference.error
+    most = np.inf if difference.largest is None else difference.largest
+    low, high = max(difference.centre - half, -most), min(difference.centre + half, most)
+    if 2.0 ** (1 - difference.clusters) > ALPHA / comparisons:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return Interval(low, high)
+
+
+def items_that_decide(difference: Difference, comparisons: int) -> int | None:
+    """Return the number of items with which the interval would exclude 0 with the probability POWER.
+
+    The true difference and the variation between problems are assumed to be those found. comparisons: see
+    `simultaneous_interval`. Returns None without a difference or an interval, or if the number is beyond any use.
+    """
+    from scipy.special import ndtri
+
+    value, error, problems = difference.value, difference.error, difference.clusters
+    if not value or not error:
+        return None
+
+    def decides(number: int) -> bool:
+        if 2.0 ** (1 - number) > ALPHA / comparisons:
+            return False
+        expected = abs(value) * number / (number + 2 * PSEUDO_WEIGHT)
+        return bool(
+            expected >= (critical_value(number - 1, comparisons) + ndtri(POWER)) * error * (problems / number) ** 0.5
+        )
+
+    low, high = 2, MOST_PROBLEMS
+    if not decides(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decides(middle) else (middle + 1, high)
+    return max(difference.n + 1, int(np.ceil(difference.n * low / problems)))
 
 
 def smallest_p(contrast: StudentT | None, problems: int) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,9 +15,9 @@ from maieutic.core.intervals import SHARE_BOUNDS, paired_difference
 from maieutic.core.records import Grade, ReportedScore, read_records
 from maieutic.core.stats import MEAN, leave_one_out, sums_by_cluster
 from maieutic.report.figures import levels_chart, radar_chart, scatter_chart
-from maieutic.report.overview import complete_mean, distinct_labels, headlines_of
+from maieutic.report.overview import headlines_of
 from maieutic.report.sections import ReportInput, Section
-from maieutic.report.tables import display_label, items_of_task
+from maieutic.report.tables import display_label, distinct_labels, items_of_task
 from maieutic.rewards.grading import WINS
 from maieutic.scores.printed import printed_values
 
@@ -30,6 +30,13 @@ EXTENDED_PROMPT = {  # task with the extended prompt -> task with the simple pro
 HARD_SUFFIX = "_hard"  # suffix of the names of tasks with longer dialogues (section 4.1, task 7)
 MOST_RINGS = 6  # maximum number of tutors in one radar chart; more would not be distinguishable
 Headlines = Mapping[tuple[str, str], ReportedScore]
+
+
+def complete_mean(numbers: Iterable[float | None]) -> float | None:
+    """Return the mean of the numbers; None if one of them is None or if there are no numbers."""
+    values = list(numbers)
+    present = [number for number in values if number is not None]
+    return sum(present) / len(present) if present and len(present) == len(values) else None
 
 
 def skill_rows(run: ReportInput, cards: Sequence[Card], headlines: Headlines) -> list[dict[str, Any]]:

@@ -1,0 +1,561 @@
+"""The ranks of a run's tutors: the record `ranking.json`, made once from the paired differences.
+
+The page's sentence, table and marks, the Markdown summary and the terminal read this record and decide nothing.
+
+- A task *leads* if it separates (the best trivial tutor does not reach the human reference, and a tutor is above it),
+  its grader's light is not red, and all ranked tutors have a value on it.
+- The differences of all pairs of ranked tutors on the leading tasks are one family, whose intervals hold together
+  (`maieutic.report.contrasts`). Other differences have intervals for all differences of the run under one scoring.
+- A tutor *is ahead of* another one if it is BETTER on at least one leading task and WORSE on none, or is ahead of a
+  third one that is ahead of it. Tutors that would be ahead of each other are on a level.
+- A tutor's ranks extend from 1 + the number of tutors ahead of it to the number of tutors - the number behind it.
+- Baselines (trivial tutors, the human reference) are not ranked, nor is a tutor without a value on a leading task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from maieutic.config.cards import Card
+from maieutic.config.models import BaselineModel
+from maieutic.core import paths
+from maieutic.core.records import SCORINGS, Difference, Record, ReportedScore, Scoring
+from maieutic.plan.plan import Plan
+from maieutic.report.contrasts import Contrast, Verdict, contrast_of, reversed_difference, with_first_tutor
+from maieutic.report.tables import display_label, read_json, selected_cards
+from maieutic.report.traffic_light import LightOf, criterion_on, headline_grader, kind_on
+from maieutic.scores.differences import holm_corrected, is_own_reference
+
+Scores = Mapping[str, Sequence[ReportedScore]]  # scores by benchmark
+TaskKey = tuple[str, str]  # benchmark and task
+State = Literal["bad", "doubtful", "good", "plain"]
+LOWEST_FIRST = ("red", "none", "grey", "amber", "green")  # colours of lights
+MOST_NAMED = 3  # maximum number of tutors or tasks that a sentence names
+
+
+class Chip(Record):
+    """One line of the page's first screen on how far the numbers can be used. address: page with more."""
+
+    text: str
+    state: State
+    address: str
+
+
+class RankedTask(Record):
+    """A task of a run, and whether it counts for the ranks.
+
+    by: reward model or judge of the headline metric, None for a parser; light: lowest light of its verdicts on a tutor
+    of the run; floor, floor_tutor: best trivial tutor; ceiling: value of the human reference; reason: why the task does
+    not lead; ranks: best and worst rank of each ranked tutor on this task alone; empty if the task does not lead.
+    """
+
+    benchmark: str
+    task: str
+    title: str
+    metric: str
+    higher_is_better: bool
+    by: str | None = None
+    light: str | None = None
+    floor: float | None = None
+    floor_tutor: str | None = None
+    ceiling: float | None = None
+    leads: bool = False
+    reason: str | None = None
+    ranks: dict[str, tuple[int, int]] = {}
+    leaders: list[str] = []
+
+    @property
+    def key(self) -> TaskKey:
+        """Benchmark and task."""
+        return self.benchmark, self.task
+
+
+class RankedTutor(Record):
+    """A tutor of a run with its ranks; None if it is not ranked, for the given reason.
+
+    ahead_of, behind: tutors that it is ahead of, and that are ahead of it; with_floor: number of tasks with a floor and
+    an interval; above_floor: number of these on which the whole 95 % interval is above the floor; at_floor: leading
+    tasks on which its value is not above the floor.
+    """
+
+    tutor: str
+    label: str
+    best: int | None = None
+    worst: int | None = None
+    ahead_of: list[str] = []
+    behind: list[str] = []
+    above_floor: int = 0
+    with_floor: int = 0
+    at_floor: list[str] = []
+    reason: str | None = None
+
+
+class Comparison(Record):
+    """The difference of two ranked tutors on a leading task: the first one's value minus the second one's.
+
+    low, high: interval at the level of the family; decisive: number of items that would decide an OPEN comparison.
+    """
+
+    benchmark: str
+    task: str
+    first: str
+    second: str
+    value: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+    decisive: int | None
+    n: int
+    clusters: int
+
+
+class Ranking(Record):
+    """Ranks of a run's tutors under one scoring.
+
+    sentence: the finding in one sentence; leaders: tutors whose best rank is 1; equivalence: largest negligible
+    difference; chips: what limits the numbers, worst first; tutors: ranked ones first, by worst rank and name.
+    """
+
+    scoring: Scoring
+    sentence: str
+    leaders: list[str]
+    equivalence: float
+    tasks: list[RankedTask]
+    tutors: list[RankedTutor]
+    comparisons: list[Comparison]
+    chips: list[Chip] = []
+
+    @property
+    def ranked(self) -> list[RankedTutor]:
+        """The ranked tutors."""
+        return [tutor for tutor in self.tutors if tutor.best is not None]
+
+
+class Rankings(NamedTuple):
+    """The ranking under each scoring, and all differences between the run's tutors with their verdicts."""
+
+    by_scoring: dict[Scoring, Ranking]
+    contrasts: list[Contrast]
+
+
+NO_RANKINGS = Rankings({}, [])
+
+
+def read_rankings(folder: Path) -> dict[str, Ranking]:
+    """Return the rankings of a run's folder by scoring; empty if an earlier version wrote the run."""
+    return {entry["scoring"]: Ranking.model_validate(entry) for entry in read_json(folder / RANKING_FILE) or []}
+
+
+RANKING_FILE = Path(paths.RANKING).name
+
+
+def rank_tutors(plan: Plan, results: Path, scores: Scores, light: LightOf) -> Rankings:
+    """Compare and rank the run's tutors under each scoring, from the jobs that have finished."""
+    cards = {(name, card.task): card for name, cards in selected_cards(plan).items() for card in cards}
+    differences = run_differences(plan, results, cards)
+    usable = usable_scores(plan, scores)
+    rankings, contrasts = {}, []
+    for scoring in SCORINGS:
+        heads = {
+            (score.tutor, (benchmark, score.task)): score
+            for benchmark, own_scores in scores.items()
+            for score in own_scores
+            if score.headline and score.scoring == scoring
+        }
+        tasks = [task_of(plan, card, heads, scores, scoring, light) for card in cards.values()]
+        tutors = [
+            name for name in plan.run.tutors if name in plan.tutors and not isinstance(plan.models[name], BaselineModel)
+        ]
+        lacking = {name: {task.key for task in tasks if (name, task.key) not in usable} for name in tutors}
+        ranked, leading = complete_block(lacking, [task.key for task in tasks if task.leads])
+        here = [difference for difference in differences if difference.scoring == scoring]
+        decided = [
+            decide(plan, difference, cards, heads, usable, family)
+            for difference, family in with_family_sizes(here, ranked, leading)
+        ]
+        contrasts += decided
+        rankings[scoring] = ranking_of(plan, scoring, tasks, tutors, lacking, ranked, leading, decided, heads)
+    return Rankings(rankings, contrasts)
+
+
+def run_differences(plan: Plan, results: Path, cards: Mapping[TaskKey, Card]) -> list[Difference]:
+    """Return the differences between the run's tutors in the headline metrics, with Holm's p values over all of them.
+
+    Differences that were computed for another run's tasks or tutors, and those from a tutor's own references, are left
+    out. The order depends on the names alone.
+    """
+    compared = []
+    for benchmark in plan.benchmarks:
+        for entry in read_json(paths.DIFFERENCES.within(results, benchmark=benchmark)) or []:
+            difference = Difference.model_validate(entry)
+            if difference.first > difference.second:
+                difference = reversed_difference(difference)
+            card, both = cards.get((benchmark, difference.task)), (difference.first, difference.second)
+            metric = card.metrics.get(difference.metric) if card else None
+            if card is None or metric is None or not {*both} <= {*plan.run.tutors}:
+                continue
+            if not any(is_own_reference(card, metric, tutor) for tutor in both):
+                compared.append(difference)
+    compared.sort(key=lambda pair: (str(pair.benchmark), pair.task, pair.scoring, pair.first, pair.second))
+    return holm_corrected(compared)
+
+
+def usable_scores(plan: Plan, scores: Scores) -> set[tuple[str, TaskKey]]:
+    """Return each tutor and task with a headline value that rests on enough items.
+
+    Replies that cannot be read are no reason to leave a tutor out: they count as wrong.
+    """
+    least = plan.config.report.least_readable
+    return {
+        (score.tutor, (benchmark, score.task))
+        for benchmark, own_scores in scores.items()
+        for score in own_scores
+        if score.headline and score.scoring == "robust" and score.value is not None
+        if score.n >= least * (score.n + score.missing)
+    }
+
+
+def lowest(colours: Iterable[str]) -> str:
+    """Return the lowest colour of some lights."""
+    return min(colours, key=LOWEST_FIRST.index)
+
+
+def light_of_task(plan: Plan, card: Card, light: LightOf) -> tuple[str | None, str | None]:
+    """Return the grader of a task's headline metric and its lowest light on any tutor of the run; None for a parser."""
+    by = headline_grader(plan, card)
+    kind = kind_on(plan, by, card, card.headline) if by else None
+    if by is None or kind is None:
+        return None, None
+    criterion = criterion_on(card, card.headline)
+    return by, lowest(light(by, kind, tutor, criterion).colour for tutor in (None, *plan.run.tutors))
+
+
+def task_of(
+    plan: Plan,
+    card: Card,
+    heads: Mapping[tuple[str, TaskKey], ReportedScore],
+    scores: Scores,
+    scoring: Scoring,
+    light: LightOf,
+) -> RankedTask:
+    """Return a task of the run; `leads` is True if nothing about the task itself speaks against it."""
+    key = (card.benchmark, card.task)
+    here = {tutor: score for (tutor, task), score in heads.items() if task == key and score.value is not None}
+    metric = card.headline_metric
+    by, colour = light_of_task(plan, card, light)
+    floors = {name: here[name].value for name in card.baselines.floor if name in here}
+    floor_tutor = max(sorted(floors), key=lambda name: floors[name] or 0.0, default=None)
+    any_score = next(iter(here.values()), None)
+    floor, ceiling = (any_score.floor, any_score.ceiling) if any_score else (None, None)
+    values = [
+        score.value
+        for tutor, score in here.items()
+        if tutor in plan.run.tutors and not isinstance(plan.models[tutor], BaselineModel)
+    ]
+    higher = metric is None or metric.higher_is_better is not False
+    reason = None
+    if not values:
+        reason = plan.why_not_graded(card) or "no tutor has a value"
+    elif floor is not None and ceiling is not None and floor >= ceiling and higher:
+        reason = f"does not separate: a trivial tutor ({floor:.2f}) reaches the human reference ({ceiling:.2f})"
+    elif floor is not None and higher and max(value for value in values if value is not None) <= floor:
+        name = display_label(plan, floor_tutor) if floor_tutor else "the trivial tutor"
+        reason = f"no tutor beats {name} ({floor:.2f})"
+    elif colour == "red":
+        reason = f"the light of {display_label(plan, str(by))} is red"
+    return RankedTask(
+        benchmark=card.benchmark,
+        task=card.task,
+        title=card.title,
+        metric=card.headline,
+        higher_is_better=higher,
+        by=by,
+        light=colour,
+        floor=floor,
+        floor_tutor=floor_tutor,
+        ceiling=ceiling,
+        leads=reason is None,
+        reason=reason,
+    )
+
+
+def complete_block(
+    lacking: Mapping[str, set[TaskKey]], tasks: Sequence[TaskKey]
+) -> tuple[frozenset[str], frozenset[TaskKey]]:
+    """Return the tutors to rank and the tasks to rank them by: every one of these tutors has a value on each task.
+
+    The tutor or task that lacks the largest share of values is left out first, a task before a tutor that lacks the
+    same share. The order of tutors and tasks has no influence. lacking: tasks without a usable value, by tutor.
+    """
+    left, by = {*lacking}, {*tasks}
+    while left and by:
+        of_tutors = {name: len(lacking[name] & by) / len(by) for name in left}
+        of_tasks = {task: sum(task in lacking[name] for name in left) / len(left) for task in by}
+        worst_tutor = max(sorted(left), key=lambda name: of_tutors[name])
+        worst_task = max(sorted(by), key=lambda task: of_tasks[task])
+        if max(of_tutors[worst_tutor], of_tasks[worst_task]) == 0:
+            break
+        if of_tasks[worst_task] >= of_tutors[worst_tutor]:
+            by.remove(worst_task)
+        else:
+            left.remove(worst_tutor)
+    return (frozenset(left), frozenset(by)) if left and by else (frozenset(), frozenset())
+
+
+def with_family_sizes(
+    differences: Sequence[Difference], ranked: frozenset[str], leading: frozenset[TaskKey]
+) -> list[tuple[Difference, tuple[int, bool]]]:
+    """Return each difference with the size of its family, and True if it is one of ranked tutors on a leading task."""
+    leads = [
+        {difference.first, difference.second} <= ranked and (str(difference.benchmark), difference.task) in leading
+        for difference in differences
+    ]
+    of_family = max(1, sum(leads))
+    return [
+        (difference, (of_family if member else len(differences), member))
+        for difference, member in zip(differences, leads, strict=True)
+    ]
+
+
+def decide(
+    plan: Plan,
+    difference: Difference,
+    cards: Mapping[TaskKey, Card],
+    heads: Mapping[tuple[str, TaskKey], ReportedScore],
+    usable: set[tuple[str, TaskKey]],
+    family: tuple[int, bool],
+) -> Contrast:
+    """Return a difference with its verdict. family: size of its family, and whether it counts for the ranks."""
+    key = (str(difference.benchmark), difference.task)
+    both = (difference.first, difference.second)
+    metric = cards[key].metrics[difference.metric]
+    first, second = (heads.get((name, key)) for name in both)
+    silent = frozenset(name for name in both if (name, key) not in usable)
+    higher, margin = metric.higher_is_better is not False, plan.config.report.equivalence
+    size, leads = family
+    return contrast_of(difference, higher, margin, size, first, second, silent)._replace(leads=leads)
+
+
+def ranks_from(names: Iterable[str], ahead_of: Mapping[str, set[str]]) -> dict[str, tuple[int, int]]:
+    """Return the best and the worst rank of each tutor. ahead_of: tutors that each one is ahead of."""
+    tutors = list(names)
+    behind = {name: sum(name in ahead_of[other] for other in tutors) for name in tutors}
+    return {name: (1 + behind[name], len(tutors) - len(ahead_of[name])) for name in tutors}
+
+
+def ahead_relation(names: Iterable[str], contrasts: Iterable[Contrast]) -> dict[str, set[str]]:
+    """Return the tutors that each tutor is ahead of: BETTER on a task and WORSE on none, closed transitively.
+
+    Tutors on a cycle are on a level: neither is ahead of the other.
+    """
+    tutors = sorted(names)
+    better: dict[str, set[str]] = {name: set() for name in tutors}
+    for contrast in contrasts:
+        first, second = contrast.difference.first, contrast.difference.second
+        if contrast.verdict == "BETTER":
+            better[first].add(second)
+        elif contrast.verdict == "WORSE":
+            better[second].add(first)
+    reached = {name: {other for other in better[name] if name not in better[other]} for name in tutors}
+    for middle in tutors:
+        for name in tutors:
+            if middle in reached[name]:
+                reached[name] |= reached[middle]
+    return {name: {other for other in reached[name] if name not in reached[other]} for name in tutors}
+
+
+def why_not_ranked(
+    plan: Plan, tutor: str, tasks: Sequence[RankedTask], lacking: set[TaskKey], leading: frozenset[TaskKey]
+) -> str:
+    """Return why a tutor is not ranked."""
+    if not leading:
+        return "no task leads"
+    cards = {(loaded.card.benchmark, loaded.card.task): loaded.card for loaded in plan.cards.values()}
+    missing = [task for task in tasks if task.key in leading and task.key in lacking]
+    unasked = [task for task in missing if plan.why_not_answerable(cards[task.key], tutor)]
+    without = [task.title for task in missing if task not in unasked]
+    extent = f"asked on {len(leading) - len(unasked)} of {len(leading)}" if unasked else ""
+    few = f"too few answers, or none, on {join_names(without)}" if without else ""
+    return "; ".join(filter(None, (extent, few)))
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join the first MOST_NAMED names in a sentence. If there are further names, append their number."""
+    if len(names) > MOST_NAMED:
+        return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def ranking_of(
+    plan: Plan,
+    scoring: Scoring,
+    tasks: Sequence[RankedTask],
+    tutors: Sequence[str],
+    lacking: Mapping[str, set[TaskKey]],
+    ranked: frozenset[str],
+    leading: frozenset[TaskKey],
+    contrasts: Sequence[Contrast],
+    heads: Mapping[tuple[str, TaskKey], ReportedScore],
+) -> Ranking:
+    """Return the ranking under one scoring. contrasts: all differences with their verdicts."""
+    family = [contrast for contrast in contrasts if contrast.leads]
+    ahead_of = ahead_relation(ranked, family)
+    ranks = ranks_from(sorted(ranked), ahead_of)
+    by_task: dict[TaskKey, list[Contrast]] = {key: [] for key in leading}
+    for contrast in family:
+        by_task[str(contrast.difference.benchmark), contrast.difference.task].append(contrast)
+    final_tasks = [
+        ranked_task(task, ranked, by_task[task.key], heads)
+        if task.key in leading
+        else task.model_copy(update={"leads": False, "reason": task.reason or "not every ranked tutor has a value"})
+        for task in tasks
+    ]
+    described = [
+        RankedTutor(
+            tutor=name,
+            label=display_label(plan, name),
+            best=ranks[name][0] if name in ranks else None,
+            worst=ranks[name][1] if name in ranks else None,
+            ahead_of=sorted(ahead_of.get(name, ())),
+            behind=sorted(other for other, names in ahead_of.items() if name in names),
+            reason=None if name in ranks else why_not_ranked(plan, name, tasks, lacking[name], leading),
+            **floor_counts(name, final_tasks, heads),
+        )
+        for name in tutors
+    ]
+    described.sort(key=lambda row: (row.worst is None, row.worst or 0, row.best or 0, row.label, row.tutor))
+    compared = [
+        Comparison(
+            benchmark=str(contrast.difference.benchmark),
+            value=contrast.difference.value,
+            low=contrast.low,
+            high=contrast.high,
+            verdict=contrast.verdict,
+            decisive=contrast.decisive,
+            **contrast.difference.model_dump(include={"task", "first", "second", "n", "clusters"}),
+        )
+        for contrast in family
+    ]
+    return Ranking(
+        scoring=scoring,
+        sentence=finding(described, final_tasks, family, heads),
+        leaders=[row.tutor for row in described if row.best == 1],
+        equivalence=plan.config.report.equivalence,
+        tasks=final_tasks,
+        tutors=described,
+        comparisons=compared,
+    )
+
+
+def ranked_task(
+    task: RankedTask,
+    ranked: frozenset[str],
+    contrasts: Sequence[Contrast],
+    heads: Mapping[tuple[str, TaskKey], ReportedScore],
+) -> RankedTask:
+    """Return a leading task with the ranks on it alone. contrasts: differences of the ranked tutors on this task."""
+    ranks = ranks_from(sorted(ranked), ahead_relation(ranked, contrasts))
+    first = [name for name, (best, _) in ranks.items() if best == 1]
+    leaders = [name for name in first if not is_at_floor(heads.get((name, task.key)))]
+    return task.model_copy(update={"ranks": ranks, "leaders": leaders if len(first) < len(ranks) else []})
+
+
+def floor_counts(
+    tutor: str, tasks: Sequence[RankedTask], heads: Mapping[tuple[str, TaskKey], ReportedScore]
+) -> dict[str, int | list[str]]:
+    """Return a tutor's counts of tasks above and at the floor, as fields of `RankedTutor`."""
+    with_floor = [
+        (task, heads[tutor, task.key]) for task in tasks if (tutor, task.key) in heads and task.floor is not None
+    ]
+    bounded = [(score.low, score.floor) for _, score in with_floor if score.low is not None and score.floor is not None]
+    return {
+        "above_floor": sum(low > floor for low, floor in bounded),
+        "with_floor": len(bounded),
+        "at_floor": [task.task for task, score in with_floor if task.leads and is_at_floor(score)],
+    }
+
+
+def is_at_floor(score: ReportedScore | None) -> bool:
+    """Return True if a score is not above the floor, which means that a trivial tutor does as well."""
+    return score is not None and score.value is not None and score.floor is not None and score.value <= score.floor
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 task` or `2 tasks`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def finding(
+    tutors: Sequence[RankedTutor],
+    tasks: Sequence[RankedTask],
+    family: Sequence[Contrast],
+    heads: Mapping[tuple[str, TaskKey], ReportedScore],
+) -> str:
+    """Return the finding of a run in one sentence without a full stop."""
+    ranked = [row for row in tutors if row.best is not None]
+    leading = [task for task in tasks if task.leads]
+    if not tutors:
+        return "No tutor is evaluated in this run"
+    if len(tutors) == 1:
+        [row] = tutors
+        if not row.with_floor:
+            return f"{row.label} has no competitor, and no task with a trivial tutor"
+        return f"{row.label} is above the best trivial tutor on {row.above_floor} of {counted(row.with_floor, 'task')}"
+    if not ranked:
+        return f"No tutor can be ranked: none of {counted(len(tasks), 'task')} tells tutors apart"
+    if len(ranked) == 1:
+        return f"{ranked[0].label} is the only one of {len(tutors)} tutors that can be ranked"
+    if len(ranked) == 2:
+        return finding_on_pair(ranked, leading, family, heads)
+    leaders = [row for row in ranked if row.best == 1]
+    if len(leaders) == 1:
+        [first] = leaders
+        others = len(ranked) - 1
+        if len(first.ahead_of) == others:
+            return f"{first.label} comes first, ahead of all {others} other tutors"
+        return f"{first.label} comes first, ahead of {len(first.ahead_of)} of {others} other tutors"
+    if len(leaders) <= MOST_NAMED:
+        names = join_names([row.label for row in leaders])
+        return f"{names} cannot be distinguished at the top of {len(ranked)} tutors"
+    return f"{len(leaders)} of {len(ranked)} tutors may be first"
+
+
+def finding_on_pair(
+    ranked: Sequence[RankedTutor],
+    leading: Sequence[RankedTask],
+    family: Sequence[Contrast],
+    heads: Mapping[tuple[str, TaskKey], ReportedScore],
+) -> str:
+    """Return the finding on two tutors, with the largest difference that supports it, and its interval."""
+    first, second = ranked
+    titles = {task.key: task.title for task in leading}
+    turned = [with_first_tutor(contrast, first.tutor) for contrast in family]
+    better = [contrast for contrast in turned if contrast.verdict == "BETTER"]
+    worse = [contrast for contrast in turned if contrast.verdict == "WORSE"]
+
+    def points(contrasts: Sequence[Contrast]) -> str:
+        known = [contrast for contrast in contrasts if contrast.difference.value is not None]
+        if not known:
+            return ""
+        largest = max(known, key=lambda contrast: (abs(contrast.difference.value or 0), contrast.difference.task))
+        difference = largest.difference
+        key = (str(difference.benchmark), difference.task)
+        values = [heads[name, key].value for name in (difference.first, difference.second) if (name, key) in heads]
+        against = f"{values[0]:.2f} against {values[1]:.2f}, " if len(values) == 2 and None not in values else ""
+        interval = f" [{largest.low:+.2f}, {largest.high:+.2f}]" if largest.low is not None else ""
+        where = f" on {titles[key]}" if len(titles) > 1 else ""
+        return f": {against}{difference.value:+.2f}{interval}{where}"
+
+    tasks = counted(len(leading), "task")
+    if better and not worse:
+        extent = f" on {len(better)} of {tasks}" if len(leading) > 1 else f" on {leading[0].title}"
+        return f"{first.label} is ahead of {second.label}{extent}{points(better)}"
+    if better and worse:
+        extent = f"{len(better)} and {len(worse)} of {tasks}"
+        return f"{first.label} and {second.label} are on a level: each is ahead of the other somewhere ({extent})"
+    where = f" on {tasks}" if len(leading) > 1 else f" on {leading[0].title}"
+    same = all(contrast.verdict in ("SAME", "EQUIVALENT") for contrast in turned)
+    word = "are equivalent" if same and turned else "cannot be distinguished"
+    return f"{first.label} and {second.label} {word}{where}{points(turned)}"
