@@ -135,6 +135,7 @@ BAD = [
     ("an adapter of trained weights", "models/m", {"engine": "reward", "train": {"base": "minilm", "mix": {}}, "adapter": "internlm2"}, r"adapter requires weights\.repo"),
     ("code without a commit", "models/m", {**VLLM, "weights": {"path": "x"}, "trust_remote_code": True}, r"requires a commit in weights\.revision, so that the code is pinned"),
     ("file as an endpoint", "models/m", {**HOSTED, "base_url": "file:///etc/passwd"}, r"^models\.m\.base_url: expected an address"),
+    ("a workbook instead of a table", "labels/ours", {"title": "t", "licence": "l", "file": "my labels.xlsx", "rubric": "r"}, r"labels\.ours\.file: expected a file that ends in \.jsonl or \.csv, found 'my labels\.xlsx'\. Fix: run `maieutic table 'my labels\.xlsx' --out 'my labels\.jsonl'`"),
     ("key instead of its variable", "models/m", {**HOSTED, "key_env": "sk-hunter2"}, r"^models\.m\.key_env: string should match pattern(?!.*hunter2)"),
     ("unknown baseline", "models/always-0/tutor", "always-1", r"^models\.always-0\.tutor: 'always-1' is not in the list of baseline tutors"),
     ("data folder that does not exist", "data_dir", "/nowhere", r"^data_dir: /nowhere is not a folder"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import shlex
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from maieutic.core.encodings import decode_file
 from maieutic.core.errors import UserError
 from maieutic.core.user_tables import FileSettings, UserTable, read_user_table
 from maieutic.preparation.own_files import check_own_file
+from maieutic.preparation.own_readings import check_headers
 from maieutic.tools.table import NumberOptions, table
 from maieutic.transcripts.reading import Transcripts, check_texts, read_transcripts
 from maieutic.transcripts.times import read_times
@@ -828,7 +831,7 @@ def test_texts_that_a_spreadsheet_changed_are_a_doubt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "plain"),
     [
-        ("$9$", "9"), ("$-8$", "-8"), ("$1{,}234$", "1234"), ("$\\frac{3}{4}$", "3/4"), ("1.2E+03", "1200"), ("3\u00d710^8 m/s", "300000000 m/s"), ("-1.6\u00b710\u207b\u00b9", "-0.16"), ("2\u00bd", "2 1/2"),
+        ("$9$", "9"), ("$-8$", "-8"), ("$1{,}234$", "1234"), ("$\\frac{3}{4}$", "3/4"), ("3\\frac{1}{2}", "3 1/2"), ("-3\\dfrac{1}{2}", "-3 1/2"), ("1\\,\\frac{1}{2}", "1 1/2"), ("-\\frac{1}{2}", "-1/2"), ("\u2212\u00bd", "\u22121/2"), ("1.2E+03", "1200"), ("3\u00d710^8 m/s", "300000000 m/s"), ("-1.6\u00b710\u207b\u00b9", "-0.16"), ("2\u00bd", "2 1/2"),
         ("\u215b", "1/8"), ("+5", "5"), ("CHF 1\u2019334.50", "1\u2019334.50"), ("45,- EUR", "45"), ("Fr. 45.-", "45"), ("Rs. 450/-", "450"), ("R$ 31", "31"), ("1{,}200", "1200"), ("12\\%", "12%"), ("7 pens", "7 pens"), ("ABC 5", "ABC 5"),
         ("1e400", "1e400"), ("2 x 3", "2 x 3"), ("", ""),
     ],
@@ -840,6 +843,7 @@ def test_numbers_in_the_notation_of_programs(text: str, plain: str) -> None:
 SOLUTIONS: dict[str, tuple[str, str]] = {
     "GSM8K": ("2*3=<<2*3=6>>6 pens\n#### 72", "72"),
     "MATH": ("so $\\boxed{\\frac{3}{4}}$.", "3/4"),
+    "MATH, a mixed number": ("so $\\boxed{2\\frac{1}{3}}$.", "2 1/3"),
 }
 
 
@@ -950,3 +954,87 @@ def test_ids_that_start_again_each_day_are_a_doubt(tmp_path: Path) -> None:
     path = written(tmp_path / "chats.csv", "\n".join(lines))
     with pytest.raises(UserError, match="2 conversations go on on another day, behind rows of others, such as 1"):
         read_transcripts(path, Reading(sort="file"))
+
+
+# columns, order and headers that differ from their names ---------------------------------------------------------------
+
+DUMP = "-- MySQL dump 10.13\nDROP TABLE IF EXISTS `m`;\nINSERT INTO `m` VALUES (1,10,'student','5!?');\n"
+SUPPORT = (
+    "conversation_id,part_type,author_type,created_at,body\n"
+    "1,comment,user,1743660000,My 3.5 was wrong?\n1,comment,bot,1743660002,A tutor comes.\n"
+    "1,assignment,admin,1743660030,\n1,note,admin,1743660040,she rounds\n1,comment,admin,1743660100,Which digits?\n"
+)
+SPANISH = (
+    "Fecha;Sesi\u00f3n;Pregunta del alumno;Respuesta del tutor;Valoraci\u00f3n\n"
+    "04/05/2025 18:30;B7;\u00bfY si es 3x = 12?;\u00bfQu\u00e9 har\u00edas con el 3?;5\n"
+    "04/05/2025 18:20;B7;\u00bfC\u00f3mo despejo x?;\u00bfQu\u00e9 deshace sumar 4?;4\n"
+    "03/05/2025 09:12;A2;\u00bf0,5 es menor?;Escribe 0,50 y compara.;\n"
+)
+WIDE = "id,Student_1,Tutor_1,Student_2,Tutor_2,Score\nR1,What is 9x6?,What is 10x6?,60,And 6 less?,5\nR2,8x7?,Double 4x7.,56,Yes.,4\n"
+CLOCK = (
+    "dialog,turn_no,time,speaker,utterance\nd1,1,12:57 PM,student,How do I add?\nd1,10,1:06 PM,tutor,Check.\n"
+    "d1,2,12:58 PM,tutor,Start with ones.\nd1,3,12:59 PM,student,12\nd1,4,1:00 PM,tutor,Carry.\nd1,5,1:01 PM,student,3\n"
+    "d1,6,1:02 PM,tutor,And?\nd1,7,1:03 PM,student,62\nd1,8,1:04 PM,tutor,Yes.\nd1,9,1:05 PM,student,ok\n"
+)
+SPLIT = (
+    "Gespr\u00e4ch;Datum;Uhrzeit;Rolle;Text\ng2;12.03.2025;11:02;Sch\u00fcler;Danke!\ng2;12.03.2025;11:01;Tutor;Ein Zehntel.\n"
+    "g2;12.03.2025;11:00;Sch\u00fcler;Was ist 10% von 50?\ng1;11.03.2025;10:04;Tutor;Genau.\ng1;11.03.2025;10:03;Sch\u00fcler;12?\n"
+)
+
+
+def flagged(path: Path) -> Reading:
+    """Return the reading that the fix of a refused file sets with --columns and --sort."""
+    words = shlex.split(refusal_of(path).partition("pass ")[2].partition("; add")[0])
+    columns = dict(word.split("=", 1) for word in words if "=" in word)
+    return Reading(columns=columns, sort="turn" if "--sort" in words else None)
+
+
+def test_the_columns_that_a_fix_names_read_the_file_as_meant(tmp_path: Path) -> None:
+    spanish = flagged(written(tmp_path / "s.csv", SPANISH))
+    assert spanish.columns == {
+        "turns": "Pregunta del alumno+Respuesta del tutor", "conversation": "Sesi\u00f3n", "time": "Fecha",
+    }  # fmt: skip
+    assert turns_of(tmp_path / "s.csv", spanish)["B7"][0] == "student: \u00bfC\u00f3mo despejo x?"
+    wide = flagged(written(tmp_path / "w.csv", WIDE))
+    assert next(iter(turns_of(tmp_path / "w.csv", wide).values())) == [
+        "student: What is 9x6?", "tutor: What is 10x6?", "student: 60", "tutor: And 6 less?",
+    ]  # fmt: skip
+    assert flagged(written(tmp_path / "u.csv", SUPPORT)).columns == {"role": "author_type"}
+
+
+def test_turns_in_the_order_of_texts_are_sorted_by_their_numbers(tmp_path: Path) -> None:
+    path = written(tmp_path / "c.csv", CLOCK)
+    named = {"conversation": "dialog"}
+    message = refusal_of(path, Reading(columns=named))
+    assert "pass --columns turn=turn_no --sort turn, or --sort file" in message and "summer time" not in message
+    [turns] = turns_of(path, Reading(columns={**named, "turn": "turn_no"}, sort="turn")).values()
+    assert turns[:2] == ["student: How do I add?", "tutor: Start with ones."] and turns[-1] == "tutor: Check."
+
+
+def test_a_day_and_a_time_of_day_in_two_columns_show_the_order(tmp_path: Path) -> None:
+    path = written(tmp_path / "d.csv", SPLIT)
+    named = {"conversation": "Gespr\u00e4ch", "role": "Rolle"}
+    assert "time=Datum+Uhrzeit" in refusal_of(path)
+    assert "pass --columns time=Datum+Uhrzeit, or --sort file" in refusal_of(
+        path, Reading(columns={**named, "time": "Datum"})
+    )
+    turns = turns_of(path, Reading(columns={**named, "time": "Datum+Uhrzeit"}))
+    assert turns["g2"] == ["student: Was ist 10% von 50?", "tutor: Ein Zehntel.", "student: Danke!"]
+
+
+def test_a_dump_of_a_database_and_a_quiz_are_named(tmp_path: Path) -> None:
+    assert "is a dump of a database (SQL). Fix: convert it to a table" in refusal_of(written(tmp_path / "d.sql", DUMP))
+    with pytest.raises(UserError, match=r"is an XML file.*question and answer for problems"):
+        table(written(tmp_path / "q.xml", '<?xml version="1.0"?>\n<quiz></quiz>\n'))
+
+
+def test_all_rows_of_a_surveys_header_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ids = ",".join(f'"{{""ImportId"":""Q{number}""}}"' for number in range(3))
+    rows = f"id,Q_hist,Q_pref\nResponse ID,Conversation,Which reply is better?\n{ids}\nR_1,Student: 5,A is better\n"
+    path, out = written(tmp_path / "q.csv", rows), tmp_path / "q.jsonl"
+    table(path, out=out)
+    assert "rows that repeat the header, left out: 2" in capsys.readouterr().out
+    [record] = map(json.loads, out.read_text(encoding="utf-8").splitlines())
+    assert record["id"] == "R_1"
+    with pytest.raises(UserError, match=r"rows that repeat the header: 2\. Fix: run `maieutic table"):
+        check_headers(path, list(csv.DictReader(path.open(encoding="utf-8"))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -176,6 +177,13 @@ def problem_and_fix(fault: ErrorDetails, place: FaultPlace, documented: str) -> 
     if fault["type"] == "string_pattern_mismatch" and place.keys and place.keys[-1] == "language":
         problem = f"expected the two letters of a language in ISO 639-1, found {str(value)[:LONGEST_VALUE]!r}"
         return problem, "write en for English, or de for German"
+    endings = re.search(r"\\\.\((\w+(?:\|\w+)+)\)\$", str(context.get("pattern")))
+    if fault["type"] == "string_pattern_mismatch" and endings and not {*"{}\n"} & {*str(value)}:
+        named = str(value)[:LONGEST_VALUE]
+        problem = f"expected a file that ends in .{' or .'.join(endings[1].split('|'))}, found {named!r}"
+        converted = re.sub(r"\.[^./]*$", "", str(value)) + ".jsonl"
+        command = f"maieutic table {shlex.quote(str(value))} --out {shlex.quote(converted)}"
+        return problem, f"run `{command}` and name its output"
     # Hide whole mappings: they are too long to help, and may contain a secret.
     hidden = isinstance(value, dict) or (place.keys and place.keys[-1] in SECRET_KEYS)
     suffix = "" if hidden else f", found {str(value)[:LONGEST_VALUE]!r}"

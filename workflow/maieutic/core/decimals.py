@@ -36,13 +36,15 @@ CURRENCY_CODE = re.compile(  # of ISO 4217, or its usual abbreviation
     rf"|(?<=[\d\s\u2013-])(?:{CODES})$"
 )
 FORMULA = re.compile(r"^\$([^$]+)\$$")  # a number in the marks of a formula
-LATEX_FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
+# A fraction of LaTeX, after the whole number of a mixed one if it has one
+LATEX_FRACTION = re.compile(r"(?:(?<=\d)((?:\\[,;:! ]|~|\s)*))?\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
 LATEX = {"\\$": "$", "\\%": "%", "{,}": "", "\\,": "", "\\!": "", "^\\circ": "", "^{\\circ}": ""}  # of numbers
 # A price without cents, as in Switzerland, Germany and India
 WHOLE_PRICE = re.compile(r"(\d)(?:[.,](?:\u2013|\u2014|-{1,2})|/-)$")
-FRACTIONS = frozenset(
+FRACTIONS = (
     "\u00bc\u00bd\u00be\u2150\u2151\u2152\u2153\u2154\u2155\u2156\u2157\u2158\u2159\u215a\u215b\u215c\u215d\u215e"
 )
+ONE_CHARACTER = re.compile(rf"((?<=\d)\s*)?([{FRACTIONS}])")
 OTHER: dict[Sign, Sign] = {".": ",", ",": "."}
 
 
@@ -104,16 +106,23 @@ def plain_number(text: str, sign: Sign) -> str | None:
     return f"{text[: match.start(1)]}{plain}{text[match.end(1) :]}"
 
 
+def plain_fractions(text: str) -> str:
+    """Return a text with LaTeX's fractions as 3/4, and mixed numbers as 2 3/4."""
+    return LATEX_FRACTION.sub(lambda match: f"{' ' * (match[1] is not None)}{match[2]}/{match[3]}", text)
+
+
 def usual_notation(text: str) -> str:
     """Return a number in a notation that only some programs write, in the usual one; other texts unchanged.
 
     These are powers of ten (1.2E+03, 3×10^8), fractions in one character (2½), a leading plus, the Swiss 45.– and codes
     of currencies (CHF 45), and a formula ($\\frac{3}{4}$). Commas are decimal signs in no power of ten.
     """
-    text = LATEX_FRACTION.sub(r"\1/\2", FORMULA.sub(r"\1", text.strip()))
+    text = plain_fractions(FORMULA.sub(r"\1", text.strip()))
     for sign, usual in LATEX.items():
         text = text.replace(sign, usual)
-    text = "".join(f" {unicodedata.normalize('NFKC', sign)}" if sign in FRACTIONS else sign for sign in text)
+    text = ONE_CHARACTER.sub(
+        lambda match: f"{' ' * (match[1] is not None)}{unicodedata.normalize('NFKC', match[2])}", text
+    )
     text = text.replace("\u2044", "/").strip().removeprefix("+")
     text = WHOLE_PRICE.sub(r"\1", CURRENCY_CODE.sub("", text).strip())
     power = POWER_OF_TEN.fullmatch(text)

@@ -29,6 +29,8 @@ MOST_PARQUET_MB = 400.0  # maximum size of the values of a Parquet file, which i
 MOST_FAULTS = 20  # maximum number of faulty rows that are listed one by one
 FORMATS = "CSV (UTF-8), .xlsx, .ods, JSON lines, JSON or Parquet"
 LONGEST_OF_SPREADSHEET = 32_767  # characters of a cell in Excel and LibreOffice
+REPEATED_HEADERS = "rows that repeat the header"
+IMPORT_ID = '"ImportId"'  # in a row of the header of a survey's export
 DUMP_NULL = "\\N"  # an empty cell in the dumps of PostgreSQL and MySQL
 ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+\d{2,3}")  # as spreadsheets write a large number
 MOST_STATES, LONGEST_STATE = 3, 20  # number and length of a column's values that are shown if it is not used
@@ -36,7 +38,7 @@ SHOWN_RECORDS, LONGEST_VALUE = 2, 100  # in a preview: number of records, and ma
 Row = Mapping[str, Any]
 
 # Exports that are no tables, by their first lines, with what to do
-TABLE_FIX = "convert it to a table with the columns conversation, role and text"
+TABLE_FIX = "convert it to a table with the columns conversation, role and text, or question and answer for problems"
 EXPORTS = {
     "an export of WhatsApp": re.compile(
         r"\A[\u200e\u200f\s]*\[?\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+\d{1,2}[:.]\d{2}(?:[:.]\d{2})?\s?"
@@ -47,6 +49,10 @@ EXPORTS = {
     "subtitles (SRT)": re.compile(r"\A\s*1\s*\n\d{2}:\d{2}:\d{2},\d{3} --> "),
     "a web page": re.compile(r"\A\s*<(?:!doctype|html)\b", re.IGNORECASE),
     "an XML file": re.compile(r"\A\s*<\?xml\b"),
+    "a dump of a database (SQL)": re.compile(
+        r"\A(?:\s*(?:--|/\*)[^\n]*\n|\s*\n)*\s*(?:CREATE|DROP|INSERT|SET|USE|LOCK|BEGIN|COPY)\b[^\n]*[;(]",
+        re.IGNORECASE,
+    ),
     "a PDF": re.compile(r"\A%PDF-"),
 }
 
@@ -272,23 +278,34 @@ def table_without_quoting(text: str) -> Table | None:
 
 def without_headers(table: UserTable) -> UserTable:
     """Return a table without rows that repeat its header, as in joined exports, and without a survey's further ones."""
+    headers = header_rows(table.columns, [row for _, row in table.rows])
+    if not headers:
+        return table
+    rows = [placed for number, placed in enumerate(table.rows) if number not in headers]
+    return table._replace(rows=rows, notes=[*table.notes, f"{REPEATED_HEADERS}, left out: {len(headers):,}"])
 
-    names = {name: folded(name) for name in table.columns}
+
+def header_rows(columns: Sequence[str], rows: Sequence[Row]) -> set[int]:
+    """Return the numbers of the rows, from 0, that repeat a table's header, or that belong to a survey's header.
+
+    In a survey's export, a row of import ids follows rows with the questions.
+    """
+    names = {name: folded(name) for name in columns}
 
     def is_header(row: Row) -> bool:
         cells = {name: value.strip() for name, value in row.items() if isinstance(value, str) and value.strip()}
-        likely = [name for name, text in cells.items() if len(text) <= 2 * len(name) or text.startswith('{"ImportId"')]
-        if 2 * len(likely) < max(len(cells), 3) and '"ImportId"' not in "".join(cells[name] for name in likely):
+        likely = [name for name, text in cells.items() if len(text) <= 2 * len(name) or IMPORT_ID in text]
+        if 2 * len(likely) < max(len(cells), 3) and not any(IMPORT_ID in cells[name] for name in likely):
             return False
         same = sum(names.get(name) == folded(cells[name]) for name in likely)
-        surveyed = sum('"ImportId"' in cells[name] for name in likely)
+        surveyed = sum(IMPORT_ID in cells[name] for name in likely)
         return len(cells) > 1 and (2 * same >= max(len(cells), 3) or 2 * surveyed >= len(cells))
 
-    rows = [(place, row) for place, row in table.rows if not is_header(row)]
-    if len(rows) == len(table.rows):
-        return table
-    notes = [*table.notes, f"rows that repeat the header, left out: {len(table.rows) - len(rows):,}"]
-    return table._replace(rows=rows, notes=notes)
+    headers = {number for number, row in enumerate(rows) if is_header(row)}
+    ids = [
+        number for number in headers if number < 3 and any(IMPORT_ID in str(value) for value in rows[number].values())
+    ]
+    return headers | set(range(max(ids, default=0)))
 
 
 def folded(text: str) -> str:

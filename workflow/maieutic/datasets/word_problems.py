@@ -14,7 +14,7 @@ VARIABLES = {"question"}
 SEEDS = "seeds"  # task of a curation, in which unusable answers are left out and counted later
 NUMBER = re.compile(
     r"(?:[$\u20ac\u00a3\u00a5\u20b9]\s?)?(?P<minus>-)?(?:[$\u20ac\u00a3\u00a5\u20b9]\s?)?"
-    r"(?:(?P<whole>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?!\s*/)(?:\s+(?=\d+/))?)?"
+    r"(?:(?P<whole>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?!\d|\s*/)(?:\s+(?=\d+/))?)?"
     r"(?:(?P<over>\d+)/(?P<under>\d+))?"
     r"(?:\s*(?:%|\u20ac|\u00b0)|\s+[A-Za-z][A-Za-z .'\u00b2\u00b3]*)?(?<=.)"
 )

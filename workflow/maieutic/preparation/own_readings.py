@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -19,7 +20,8 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import MB, read_json_lines
 from maieutic.core.records import Item, Label, read_records
 from maieutic.core.terminal import say
-from maieutic.core.user_tables import is_written_object, preview, unused_columns
+from maieutic.core.user_tables import REPEATED_HEADERS, header_rows, is_written_object, preview, unused_columns
+from maieutic.datasets.histories import check_divided, read_histories
 from maieutic.datasets.label_table import FIXED_COLUMNS, group_by_reply
 from maieutic.datasets.options import check_places
 from maieutic.datasets.pair_table import CHOICE_WORDS
@@ -35,6 +37,7 @@ from maieutic.preparation.pairs import write_pairs
 from maieutic.preparation.stage import make_items_job, make_labels_job, make_pairs_job
 from maieutic.replies.foreign_formats import read_foreign_replies
 from maieutic.replies.recorded import COLUMNS, REPLIES, check_reply_columns
+from maieutic.serving.conversations import Message, merge_turns, parse_turns
 
 MOST_MB = 20.0  # larger files are read by their jobs alone
 PREVIEWED = ("items.jsonl", "replies.jsonl", "labels.jsonl", "pairs.jsonl")  # what is made of a file of the user's
@@ -117,13 +120,44 @@ def notes_of(folder: Path, key: str, path: Path) -> list[str]:
 
 def read_labels(plan: Plan, release: str, path: Path, folder: Path) -> None:
     """Make a labelled set from the user's file. Raises UserError for a faulty file."""
-    make_labels(job=make_labels_job(plan, release), sources=[path], out=folder / "items.jsonl")
     read = read_source(path, path.suffix[1:], str(path), user_file=True)
     records = [record for record in read if isinstance(record, dict)]
+    check_headers(path, records)
+    make_labels(job=make_labels_job(plan, release), sources=[path], out=folder / "items.jsonl")
     check_resolves(path, records)
     check_spellings(path, records)
     check_label_columns(path, records)
     check_resolvers(path, read_records(folder / "annotations.jsonl", Label))
+
+
+def check_histories(path: Path, entry: PreferenceSet, records: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UserError for dialogues that are not written as lines `Tutor: ` and `Student: `, as the job reads them."""
+    column = entry.columns.get("history", "history")
+    values = [record.get(column) for record in records]
+    read = read_histories(values, {})
+    command = f"{table_command(path)} --histories {shlex.quote(column)}"
+    check_divided(read, str(path), column, f"run `{command} {{}}`")
+    apart = [
+        number
+        for number, (value, turns) in enumerate(zip(values, read.turns, strict=True), 1)
+        if turns and turns != turns_read_by_job(str(value).strip())
+    ]
+    if apart:
+        problem = f"{len(apart):,} dialogues in column {column} are not lines `Tutor: ` and `Student: `"
+        raise UserError(str(path), f"{problem} (first: record {apart[0]})", f"run `{command}`, which writes them so")
+
+
+def turns_read_by_job(text: str) -> list[Message]:
+    """Return the turns that `maieutic.datasets.pair_table` reads in a dialogue."""
+    return merge_turns(parse_turns(text)) or [{"role": "user", "content": text}]
+
+
+def check_headers(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UserError for rows of a CSV file that repeat its header, which would be read as records."""
+    columns = list(dict.fromkeys(str(name) for record in records for name in record))
+    if path.suffix == ".csv" and (headers := header_rows(columns, records)):
+        fix = f"run `{table_command(path)}`, which leaves them out"
+        raise UserError(str(path), f"{REPEATED_HEADERS}: {len(headers)}", fix)
 
 
 def check_resolves(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
@@ -193,7 +227,9 @@ def read_pairs(plan: Plan, source: str, path: Path, folder: Path) -> None:
     records = read_source(path, job.forms[0], user_file=True)
     used = set[str]()
     watched: list[Any] = [WatchedRecord(record, used) if isinstance(record, dict) else record for record in records]
+    check_headers(path, [record for record in records if isinstance(record, dict)])
     if job.entry is not None:
+        check_histories(path, job.entry, [record for record in records if isinstance(record, dict)])
         check_choices(path, source, job.entry, [record for record in records if isinstance(record, dict)])
     write_pairs(job.source, [watched], out, counts, job.published, job.entry)
     note_unused([record for record in records if isinstance(record, dict)], used, folder)
@@ -219,8 +255,9 @@ def check_choices(path: Path, source: str, entry: PreferenceSet, records: Sequen
         )
     check_resolves(path, records)
     fields = [entry.columns.get(name, name) for name in ("first", "second")]
-    if written := [record[name] for record in records for name in fields if is_written_object(record.get(name))]:
-        problem = f"{len(written):,} replies are objects that a program has written, such as {str(written[0])[:40]!r}"
+    values = [record[name] for record in records for name in fields if name in record]
+    if written := [value for value in values if isinstance(value, list | dict) or is_written_object(value)]:
+        problem = f"{len(written):,} replies are lists or objects, such as {str(written[0])[:40]!r}"
         raise UserError(str(path), problem, "write the reply alone in this column")
 
 
@@ -230,6 +267,7 @@ def read_items(plan: Plan, benchmark: str, task: str, path: Path, folder: Path) 
     dataset = plan.datasets[card.dataset]
     copy, form = dataset.file_of(card.dataset, plan.edition), dataset.format_of(plan.edition)
     records = read_checked_source(path, dataset, copy, str(path), form, plan.config.limits)
+    check_headers(path, records)
     try:
         make_items(job=make_items_job(plan, benchmark, task), source=path, pictures=[], out=folder / "items.jsonl")
     except UserError as error:
@@ -289,6 +327,7 @@ def read_recorded(path: Path, folder: Path) -> None:
     records = [record for record in records if not record.get("left_out")]
     columns = list(dict.fromkeys(str(name) for record in records for name in record))
     by_folded = {name.casefold(): name for name in columns}
+    check_headers(path, records)
     check_reply_columns(path, records)
     for name in (by_folded[name] for name in TUTOR_COLUMNS if name in by_folded):
         tutors = sorted({str(record[name]) for record in records if record.get(name) not in (None, "")})
@@ -296,6 +335,10 @@ def read_recorded(path: Path, folder: Path) -> None:
             problem = f"column {name} names {len(tutors)} tutors: {', '.join(tutors[:5])}"
             raise UserError(str(path), problem, "write the replies of each tutor into a file of its own")
     reply = next(by_folded[name] for name in REPLIES if name in by_folded) if records else ""
+    numbers = [value for record in records if isinstance(value := record.get(reply), int | float)]
+    if numbers:
+        problem = f"{len(numbers):,} replies are numbers, not texts, such as {numbers[0]}"
+        raise UserError(str(path), problem, f"run `{table_command(path)}`, which writes them as texts")
     failed = [text for record in records if isinstance(text := record.get(reply), str) and NO_TEXT.fullmatch(text)]
     if failed:
         problem = f"{len(failed):,} replies are values of programs without a text, such as {failed[0].strip()}"

@@ -14,15 +14,28 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from maieutic.core.decimals import OTHER, Sign, decimal_sign, digits_of, doubt_of, plain_number, usual_notation
+from maieutic.core.decimals import (
+    OTHER,
+    Sign,
+    decimal_sign,
+    digits_of,
+    doubt_of,
+    plain_fractions,
+    plain_number,
+    usual_notation,
+)
 from maieutic.core.encodings import DECODED_ENTITIES, KEPT_ENTITIES, without_entities
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, sha256_of
+from maieutic.core.speakers import STUDENT, TUTOR
 from maieutic.core.terminal import say
 from maieutic.core.user_tables import LONGEST_VALUE, FileSettings, UserTable, check_exact, preview, read_user_table
 from maieutic.core.workbooks import cell_text, decimal_text
+from maieutic.datasets.histories import TEXT, check_divided, history_lines, read_histories
 from maieutic.datasets.options import check_places
 from maieutic.datasets.word_problems import single_number
+from maieutic.replies.recorded import REPLIES
+from maieutic.serving.conversations import merge_turns, parse_turns
 
 ID_COLUMNS = ("id", "item_id", "problem_id", "question_id", "conversation", "conversation_id", "annotator")
 ANSWER = "answer"  # column of a problem's gold answer, whose numbers get a decimal point
@@ -40,7 +53,6 @@ OTHER_TABLES = {  # columns of tables that hold no problems
     "label", "labels", "criterion", "preference", "reply", "replies", "response", "chosen", "rejected",
 }  # fmt: skip
 MOST_EXAMPLES = 3
-FRACTION = re.compile(r"\\[dt]?frac\{([^{}]+)\}\{([^{}]+)\}")
 
 
 @Parameter(name="*")
@@ -68,12 +80,19 @@ def table(
     encoding: Annotated[str | None, Parameter(help="encoding of a text file that is not UTF-8")] = None,
     sheet: Annotated[str | None, Parameter(help="sheet of a workbook")] = None,
     columns: Annotated[list[str] | None, Parameter(help="columns to rename, as NEW=OLD")] = None,
+    histories: Annotated[
+        list[str] | None, Parameter(help="columns of dialogues, to write as lines `Tutor: ` and `Student: `")
+    ] = None,
+    roles: Annotated[
+        list[str] | None, Parameter(help="words before a colon in these dialogues, as WORD=tutor, student or text")
+    ] = None,
     options: NumberOptions = NumberOptions(),
     force: Annotated[bool, Parameter(help="replace the file that is written")] = False,
 ) -> None:
     """Print how a file of problems, replies, labels or preferences is read, and write it as JSON lines (UTF-8).
 
-    Numbers in the column `answer` get a decimal point, and HTML entities in problems are decoded; other texts stay.
+    Numbers in the column `answer` get a decimal point, HTML entities in problems are decoded, and dialogues in the
+    columns of --histories are written as lines; other texts stay.
     Raises UserError for everything in doubt, with the flag that settles it; nothing is written then.
     """
     content = with_usual_names(renamed(read_user_table(file, FileSettings(encoding, sheet)), columns or []))
@@ -85,6 +104,10 @@ def table(
     records: list[dict[str, Any]] = [
         {name: plain_value(value) for name, value in row.items()} for _, row in content.rows
     ]
+    for record in records:
+        for name, value in record.items():
+            if name.casefold() in REPLIES and isinstance(value, int | float) and not isinstance(value, bool):
+                record[name] = decimal_text(value)
     is_of_problems = not OTHER_TABLES & {name.casefold() for name in content.columns}
     entities = texts_with_entities(records, is_of_problems)
     chosen = numbers if numbers is not None else [name for name in content.columns if name.casefold() == ANSWER]
@@ -97,6 +120,7 @@ def table(
     for column in chosen:
         keep_final_answers(records, column, options.final, str(file))
     lines = [f"{DECODED_ENTITIES if is_of_problems else KEPT_ENTITIES}: {entities:,}"] if entities else []
+    lines += with_history_lines(records, histories or [], roles or [], str(file))
     lines += with_decimal_points(records, chosen, options.decimal, str(file))
     missing = [name for name in (QUESTION, ANSWER) if name not in content.columns]
     if numbers is None and missing and is_of_problems:
@@ -115,6 +139,34 @@ def table(
         handle.writelines(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n" for record in records)
     say(f"Wrote {out}. As the file of a data set (`format: jsonl`):")
     say(f"  path: {out}\n  sha256: {sha256_of(out)}\n  records: {len(records)}")
+
+
+def with_history_lines(
+    records: Sequence[dict[str, Any]], columns: Sequence[str], roles: Sequence[str], name: str
+) -> list[str]:
+    """Write the dialogues of columns as lines `Tutor: ` and `Student: `, and return a line on each column.
+
+    roles: roles of words before a colon, as WORD=ROLE. Raises UserError for words that may be speakers, and for
+    dialogues that cannot be divided into turns.
+    """
+    named = dict(assignment.rpartition("=")[::2] for assignment in roles)
+    if strange := [role for role in named.values() if role not in (TUTOR, STUDENT, TEXT)]:
+        raise UserError("--roles", f"the role {strange[0]} is unknown", f"use {TUTOR}, {STUDENT} or {TEXT}")
+    lines = []
+    for column in columns:
+        values = [record.get(column) for record in records]
+        if all(value in (None, "") for value in values):
+            raise UserError("--histories", f"{name} has no dialogue in column {column}", "name another column")
+        read = read_histories(values, named)
+        check_divided(read, name, column, "pass {}")
+        for record, turns in zip(records, read.turns, strict=True):
+            if turns:
+                record[column] = history_lines(turns)
+                if merge_turns(parse_turns(record[column])) != turns:
+                    problem = f"a message in column {column} has a line that begins with a speaker"
+                    raise UserError(name, problem, "write this line in other words")
+        lines.append(f"column {column}: {sum(map(len, read.turns)):,} turns, as lines behind their speakers")
+    return lines
 
 
 def renamed(content: UserTable, columns: Sequence[str]) -> UserTable:
@@ -263,7 +315,7 @@ def final_answer(text: str) -> str | None:
     for place, sign in enumerate(rest if mark else ""):
         depth += (sign == "{") - (sign == "}")
         if not depth:
-            return FRACTION.sub(r"\1/\2", rest[:place]).strip(" $")
+            return plain_fractions(rest[:place]).strip(" $")
     return None
 
 

@@ -26,6 +26,7 @@ from maieutic.core.files import atomic_file, remove, sha256_of, write_json_lines
 from maieutic.core.ledger import valid_json_lines
 from maieutic.core.paths import RESOURCES
 from maieutic.core.plugins import benchmark_names
+from maieutic.core.speakers import TUTOR
 from maieutic.core.terminal import say
 from maieutic.core.yaml_files import read_yaml
 from maieutic.launch.config_files import REGISTRIES
@@ -60,7 +61,6 @@ from maieutic.transcripts.moments import (
 )
 from maieutic.transcripts.reading import Transcripts, preview_lines, read_transcripts
 from maieutic.transcripts.redaction import PATTERNS, Redactor
-from maieutic.transcripts.roles import TUTOR
 from maieutic.transcripts.understanding import Conversation, Reading
 
 BASES = RESOURCES / "transcripts"  # cards, prompts and rubrics that the command copies into the data folder

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.core.errors import UserError
+from maieutic.core.speakers import ROLE_WORDS, STUDENT, TUTOR, is_role
 from maieutic.core.user_tables import UserTable
-from maieutic.transcripts.roles import ROLE_WORDS, STUDENT, TUTOR, is_role
 from maieutic.transcripts.shapes import COLUMN_NAMES, SEVERAL, cell
-from maieutic.transcripts.times import are_unix_times, read_numbers, read_times
+from maieutic.transcripts.times import OF_DAY, are_unix_times, read_numbers, read_times
 from maieutic.transcripts.turns import LONGEST_SPEAKER, TURN_SEPARATOR, is_turn_list
 from maieutic.transcripts.understanding import Reading
 
@@ -30,6 +30,8 @@ SIDES = {  # words in the names of two columns, of which each row is one exchang
     ),
 }
 SHORTEST_TEXT = 4  # mean number of characters from which a column may hold the messages of one side
+DAY_ALONE = re.compile(r"[^:\sT]+(?:\s[^:\sT]+)*")  # a day without a time of day
+NUMBERED = re.compile(r"(\D+?)[ _-]?(\d{1,3})")  # name of a column of one turn
 MOST_SPEAKERS = 12  # number of words up to which a column may hold the roles or names of speakers
 
 
@@ -145,13 +147,23 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
     filled = [name for name in free if cells[name]]
     varied = [name for name in filled if len(set(cells[name])) > 1 or len(rows) == 1]
     choose("role", (name for name in filled if 2 * sum(map(is_role, cells[name])) >= len(cells[name])))
+    choose("role", (name for name in filled if names_both_sides(cells[name])))
     choose("role", (name for name in filled if is_few_words(cells[name])))
     if "turn" not in named:
-        choose("time", (name for name in filled if is_time_column(cells[name])))
+        times = [name for name in filled if is_time_column(cells[name])]
+        clocks = [name for name in times if read_times(cells[name])[0].form == OF_DAY]
+        days = [name for name in times if name not in clocks and any(DAY_ALONE.fullmatch(text) for text in cells[name])]
+        choose("time", [SEVERAL.join((days[0], clocks[0]))] if days and clocks else times)
     if "role" not in {*named, *chosen}:
-        texts = [name for name in varied if sum(map(len, cells[name])) >= SHORTEST_TEXT * len(cells[name])]
-        if len(texts) == 2 and all(is_prose(cells[name]) for name in texts):
-            return {"turns": SEVERAL.join(texts)}
+        if turns := columns_of_turns(filled):
+            return {"turns": SEVERAL.join(turns)}
+        long = [name for name in varied if sum(map(len, cells[name])) >= SHORTEST_TEXT * len(cells[name])]
+        texts = [name for name in long if is_prose(cells[name])]
+        if len(texts) == 2:
+            others = [name for name in free if name not in texts and name not in chosen.get("time", "").split(SEVERAL)]
+            blocks = [name for name in others if are_blocks(rows, name)]
+            ids = {"conversation": blocks[0]} if "conversation" not in named and len(blocks) == 1 else {}
+            return {"turns": SEVERAL.join(texts), **ids, **chosen}
     choose(
         "text", sorted(filter(lambda name: is_prose(cells[name]), varied), key=lambda name: -sum(map(len, cells[name])))
     )
@@ -168,6 +180,19 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
     return {field: chosen[field] for field in dict.fromkeys([*missing, *chosen]) if field in chosen}
 
 
+def columns_of_turns(columns: Sequence[str]) -> list[str]:
+    """Return the columns of a table with one for each turn, such as Student_1, Tutor_1, Student_2; empty without."""
+    turns = [(match[2], column) for column in columns if (match := NUMBERED.fullmatch(column)) and is_role(match[1])]
+    return [column for _, column in turns] if len({number for number, _ in turns}) > 1 else []
+
+
+def are_blocks(rows: Sequence[Mapping[str, Any]], column: str) -> bool:
+    """Return True if all rows have a value of a column, and the rows of each value follow each other."""
+    values = [cell(row, column) for row in rows]
+    blocks = sum(value != before for value, before in zip(values, [None, *values], strict=False))
+    return all(values) and 1 < blocks == len({*values}) < len(values)
+
+
 def is_prose(texts: Sequence[str]) -> bool:
     """Return True for cells that may be messages: mostly different, no times, and some of more than one word."""
     return (
@@ -175,6 +200,12 @@ def is_prose(texts: Sequence[str]) -> bool:
         and 5 * sum(len(text.split()) > 1 for text in texts) >= len(texts)
         and not is_time_column(texts)
     )
+
+
+def names_both_sides(texts: Sequence[str]) -> bool:
+    """Return True for a column of few words with at least one for a tutor and one for a student."""
+    words = {*texts}
+    return len(words) <= MOST_SPEAKERS and {TUTOR, STUDENT} <= {ROLE_WORDS.get(word.casefold()) for word in words}
 
 
 def is_few_words(texts: Sequence[str]) -> bool:

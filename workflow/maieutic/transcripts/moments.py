@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from maieutic.core.files import safe_name
+from maieutic.core.speakers import STUDENT, TUTOR
 from maieutic.datasets.sampling import ranked_by_seed
-from maieutic.transcripts.roles import STUDENT, TUTOR
 from maieutic.transcripts.understanding import Conversation, Message
 
 CHAT_ROLES = {TUTOR: "assistant", STUDENT: "user"}

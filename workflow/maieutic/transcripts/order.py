@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from maieutic.core.errors import UserError
@@ -71,9 +72,12 @@ def ordered_rows(
     if not falling and not mixed:
         return rows
     problem = f"{len(falling):,} of {len(rows):,} conversations run backwards by {column}"
-    problem = mixed_order(mixed, valued, column, field) if mixed else problem
-    if known.notes[-1:] == [f"times: {OF_DAY}"]:  # sorted, a morning may stand before the evening before it
-        known.doubt(problem, "pass --sort file if the rows are in order: times of day do not show the day")
+    of_day = known.notes[-1:] == [f"times: {OF_DAY}"]
+    problem = mixed_order(mixed, valued, column, "" if of_day else field) if mixed else problem
+    if of_day:  # sorted, a morning may stand before the evening before it
+        numbered = numbering_column(rows, named)
+        fix = f"pass --columns {shlex.quote(f'turn={numbered}')} --sort turn, or " if numbered else "pass "
+        known.doubt(problem, f"{fix}--sort file if the rows are in order: times of day do not show the day")
         return rows
     if field == "turn" and (name := restarted(rows, named)):
         problem = f"turn numbers start again in conversation {name}, as if it stood twice in the file or shared its id"
@@ -132,10 +136,25 @@ def doubt_of_unnamed_order(
         if falls or not (in_order or readings[0].form == OF_DAY):
             field = "time" if is_time else "turn"
             field = "turn" if numbers is not None and not is_time else field
+            if field == "time" and "time" in named and readings[0].form == OF_DAY:
+                column = SEVERAL.join((named["time"], column))  # the named column has days
             problem = f"column {column} is not used, and by its values the rows are not in the order of the messages"
             fix = f"pass --columns {shlex.quote(f'{field}={column}')}, or --sort file to keep the order of the rows"
             known.doubt(problem, fix)
             return
+
+
+def numbering_column(rows: Mapping[str, Sequence[Placed]], named: Mapping[str, str]) -> str | None:
+    """Return the first unused column that numbers the rows of each conversation, or None."""
+    members = list(rows.values())
+    for column in members[0][0][1] if members else ():
+        texts = [[cell(row, column) for _, row in placed] for placed in members]
+        numbers = read_numbers([text for cells in texts for text in cells])
+        if column not in named.values() and numbers is not None:
+            parts = [part for part in split_values(numbers.values, texts) if len(part) > 1]
+            if parts and all(map(is_numbering, parts)):
+                return column
+    return None
 
 
 def split_values(values: Sequence[float | None], texts: Sequence[Sequence[str]]) -> list[list[float]]:
@@ -155,7 +174,8 @@ def mixed_order(mixed: Sequence[str], valued: Valued, column: str, field: str) -
     values = [value for value, _ in valued[name] if value is not None]
     step = next(number for number in range(1, len(values)) if values[number] < values[number - 1])
     cause = ""
-    if field == "time" and values[step - 1] - values[step] <= 3600.0:
+    falls = sum(later < earlier for earlier, later in pairwise(values))
+    if field == "time" and falls == 1 and values[step - 1] - values[step] <= 3600.0:
         cause = f" ({SUMMER_TIME})"
     return f"{len(mixed):,} conversations are not in the order of {column}, such as {name}{cause}"
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from maieutic.core.encodings import DECODED_ENTITIES, without_entities
 from maieutic.core.errors import UserError
+from maieutic.core.speakers import ROLE_WORDS, STUDENT, SYSTEM, TUTOR, proposed_role
 from maieutic.core.thinking import split_thinking
 from maieutic.core.user_tables import (
     FileSettings,
@@ -34,13 +35,6 @@ from maieutic.transcripts.columns import (
     holds_dialogue,
 )
 from maieutic.transcripts.order import doubt_of_unnamed_order, ordered_rows
-from maieutic.transcripts.roles import (
-    ROLE_WORDS,
-    STUDENT,
-    SYSTEM,
-    TUTOR,
-    proposed_role,
-)
 from maieutic.transcripts.shapes import SEVERAL, Placed, cell, with_inner_fields, with_inner_turns
 from maieutic.transcripts.times import (
     direction,
@@ -107,6 +101,7 @@ def read_transcripts(path: Path, reading: Reading) -> Transcripts:
     known = Understanding(path, reading)
     table = chosen_rows(table, known)
     named = find_columns(path, table, reading)
+    table = with_joined_time(table, named)
     check_exact(table, [named["conversation"]] if "conversation" in named else [], str(path))
     check_texts(table, named, known)
     doubt_of_columns(table, named, known)
@@ -276,6 +271,8 @@ def conversations_of_messages(table: UserTable, named: dict[str, str], known: Un
     if not {"turn", "time"} & named.keys() and known.reading.sort != "file":
         doubt_of_unnamed_order(rows, table, named, known)
     order = ordered_rows(rows, named, known)
+    if not known.is_ordered and {"turn", "time"} & named.keys() and known.reading.sort is None:
+        doubt_of_unnamed_order(rows, table, named, known)  # the named column leaves the order of some rows open
     check_counted(order, table, named, known)
     return [
         conversation
@@ -648,8 +645,30 @@ def without_shorter(
     return kept
 
 
+def with_joined_time(table: UserTable, named: dict[str, str]) -> UserTable:
+    """Return a table in which the time has one column, if the user names several, such as a day and a time of day."""
+    column = named.get("time", "")
+    parts = column.split(SEVERAL)
+    if len(parts) < 2:
+        return table
+    rows: list[Placed] = [
+        (place, {**row, column: " ".join(cell(row, part) for part in parts)}) for place, row in table.rows
+    ]
+    return table._replace(rows=rows)
+
+
 def exchange_roles(table: UserTable, columns: Sequence[str]) -> dict[str, str] | None:
-    """Return the role of each of two columns whose cells are plain texts; None if they hold turns."""
+    """Return the role of each column whose cells are plain texts; None if they hold turns.
+
+    The names of more than two columns must tell the roles.
+    """
+    if len(columns) > 2:
+        roles = {column: proposed_role(column) for column in columns}
+        cells = [row.get(column) for _, row in table.rows[:50] for column in columns]
+        has_turns = any(isinstance(value, list) or holds_dialogue(value) for value in cells)
+        if {*roles.values()} != {TUTOR, STUDENT} or has_turns:
+            return None
+        return {column: role for column, role in roles.items() if role}
     if len(columns) != 2:
         return None
     sides = exchange_columns(columns) or (columns[0], columns[1])

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.core.errors import UserError
+from maieutic.core.speakers import proposed_role
 from maieutic.core.user_tables import Doubt, Faults
-from maieutic.transcripts.roles import doubt_of_roles, proposed_role, roles_by_word
+from maieutic.transcripts.roles import doubt_of_roles, roles_by_word
 from maieutic.transcripts.shapes import Placed
 
 
