@@ -13,6 +13,7 @@ from maieutic.datasets.histories import UnknownSpeakersError, read_history, role
 from maieutic.datasets.pair_table import preferences_of_table
 from maieutic.preparation.own_readings import check_histories
 from maieutic.serving.conversations import merge_turns
+from maieutic.tools.table import HistoryOptions
 from maieutic.tools.table import table as write_table
 
 T, S = "assistant", "user"
@@ -95,7 +96,7 @@ def test_the_command_of_the_start_writes_dialogues_as_the_job_reads_them(history
         check(path)
     except UserError as error:
         assert error.fix.startswith("run `maieutic table ") and "--histories dialog" in error.fix
-        write_table(path, out=out, histories=["dialog"])
+        write_table(path, out=out, dialogues=HistoryOptions(["dialog"]))
         path = out
     check(path)
     [written] = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -111,8 +112,8 @@ def test_all_unknown_speakers_are_named_once_and_the_flag_settles_them(tmp_path:
     assert "--roles Ana=ROLE Ben=ROLE Hint=ROLE`, with tutor, student or text (no speaker)" in caught.value.fix
     out = tmp_path / "out.jsonl"
     with pytest.raises(UserError, match="pass --roles Ana=ROLE Ben=ROLE Hint=ROLE, with tutor"):
-        write_table(path, out=out, histories=["dialog"])
-    write_table(path, out=out, histories=["dialog"], roles=["Ana=tutor", "Ben=student", "Hint=text"])
+        write_table(path, out=out, dialogues=HistoryOptions(["dialog"]))
+    write_table(path, out=out, dialogues=HistoryOptions(["dialog"], ["Ana=tutor", "Ben=student", "Hint=text"]))
     check(out)
     record = json.loads(out.read_text(encoding="utf-8").splitlines()[1])
     assert record["dialog"] == "Tutor: What is 1?\nStudent: 54\nHint: think"
@@ -124,5 +125,5 @@ def test_an_unknown_third_speaker_is_a_doubt_and_its_flag_settles_it(tmp_path: P
     with pytest.raises(UserError, match=r"'Helper' \(1\)"):
         check(path)
     out = tmp_path / "out.jsonl"
-    write_table(path, out=out, histories=["dialog"], roles=["Helper=text"])
+    write_table(path, out=out, dialogues=HistoryOptions(["dialog"], ["Helper=text"]))
     check(out)

@@ -23,7 +23,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.extensions import MANIFEST
 from maieutic.core.files import safe_name, write_json_lines, write_text
 from maieutic.core.machine import has_bfloat16, this_machine
-from maieutic.core.records import Grade, read_records
+from maieutic.core.records import Difference, Grade, read_records
 from maieutic.core.visible import DIRECTIONS
 from maieutic.graders.registry import GRADERS
 from maieutic.launch import snakemake_compat
@@ -31,7 +31,7 @@ from maieutic.plan.provenance import CodeState, read_provenance
 from maieutic.record import export as exporting
 from maieutic.record import summary
 from maieutic.record import verify as verifying
-from maieutic.record.compare import compare
+from maieutic.record.compare import ScoreChange, compare, decide_gate
 from maieutic.record.costs import ServerCost, StageCost, format_quantities, with_server_shares
 from maieutic.record.export import export
 from maieutic.record.file_comparison import nearly_equal
@@ -477,6 +477,42 @@ def test_two_runs_differ_by_what_was_changed(run: Path, tmp_path: Path, capsys: 
     output = capsys.readouterr().out
     assert output.count("  the same") == 3 and " to " in output and "0.000" in output and "\x1b" not in output
     assert not any(word in output for word in ("BETTER", "WORSE", "another", "changed"))
+
+
+GATES: list[tuple[str, float, float, float, int, str]] = [
+    ("no loss beyond the margin", 0.0, 0.01, 0.03, 0, "passed, 0.000 [-0.020, 0.020] lies above -0.03"),
+    ("worse beyond chance", -0.2, 0.01, 0.03, 3, "worse, -0.200 [-0.220, -0.180] lies below 0"),
+    ("worse beyond chance, but within the margin", -0.03, 0.01, 0.1, 0, "passed"),
+    ("open", -0.01, 0.05, 0.03, 4, "items would decide"),
+    ("without an interval", 0.0, 0.0, 0.03, 4, "open"),
+]
+
+
+@pytest.mark.parametrize(("why", "gain", "error", "margin", "code", "line"), GATES, ids=[case[0] for case in GATES])
+def test_a_gate_decides_by_the_interval(
+    why: str, gain: float, error: float, margin: float, code: int, line: str, run: Path
+) -> None:
+    finished_run = load_finished_run(run)
+    card = next(loaded.card for loaded in finished_run.plan.cards.values() if loaded.card.task == "problem_solving")
+    [score] = [score for score in finished_run.headlines("always-0") if score.task == card.task]
+    difference = Difference(
+        benchmark=card.benchmark, task=card.task, first="later", second="earlier", metric="accuracy", criterion=None,
+        by=None, scoring="robust", value=gain, low=None, high=None, p=None, n=400, clusters=400,
+        centre=gain if error else None, error=error or None, largest=1.0,
+    )  # fmt: skip
+    change = ScoreChange(card, "Always 0", score, score, difference)
+    decision, [shown] = decide_gate([change], "mathtutorbench/problem_solving", margin, finished_run)
+    assert decision == code and line in shown, why
+    with pytest.raises(UserError, match="no score of both runs is named bleu"):
+        decide_gate([change], "bleu", margin, finished_run)
+
+
+def test_the_gate_of_equal_runs_is_an_exit_code(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compare(run, run, gate="problem_solving", margin=1.0)
+    assert "passed" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        compare(run, run, gate="problem_solving", margin=0.0)
+    assert ended.value.code == 4 and "open" in capsys.readouterr().out
 
 
 def test_a_shared_run_is_compared_as_a_folder_or_an_archive(

@@ -6,24 +6,33 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from maieutic.config.cards import Card
 from maieutic.core import paths
+from maieutic.core.errors import UserError
 from maieutic.core.records import Difference, Item, Reply, ReportedScore, iter_records
+from maieutic.core.terminal import say
 from maieutic.core.visible import visible_text
 from maieutic.core.yaml_files import read_yaml
 from maieutic.record.finished_run import FinishedRun, load_finished_run, own_file, run_folder_at
 from maieutic.report.browser import all_grades
-from maieutic.report.contrasts import contrast_of
+from maieutic.report.contrasts import contrast_of, reversed_difference
 from maieutic.report.tables import display_label, items_of_task
-from maieutic.scores.differences import ComparisonKey, tutor_differences
+from maieutic.scores.differences import (
+    ComparisonKey,
+    items_that_decide,
+    simultaneous_interval,
+    tutor_differences,
+)
 from maieutic.scores.score import GradeIndex, Measurement, index_grades, measure_task
 
+WORSE_CODE, OPEN_CODE = 3, 4  # exit codes of a gate
 IGNORED_KEYS = {"report", "containers", "interpreters", "servers", "limits"}  # top-level keys that do not affect scores
 DIGITS = 3
 NO_DIFFERENCE = ("–", "–", "–")
@@ -31,20 +40,41 @@ log = logging.getLogger(__name__)
 OUTPUT_WIDTH = 160  # width of the output, in characters, if it does not go to a terminal
 
 
-def compare(first: Path, second: Path, /) -> None:
+def compare(
+    first: Path,
+    second: Path,
+    /,
+    *,
+    gate: Annotated[
+        str | None, Parameter(help="metric, task or benchmark/task that must not have become worse")
+    ] = None,
+    margin: Annotated[float, Parameter(help="largest loss that the gate accepts")] = 0.0,
+) -> None:
     """Print what differs between two finished runs: configuration, data, code, replies and scores.
 
     first, second: each is a run's own folder, the name of a run (`maieutic runs` lists both), or a folder or .zip file
     that `maieutic share` wrote. If a tutor answered the same items in both runs, the difference between its scores is
     computed on these pairs of replies, with an interval, a p value and a verdict. The intervals of all differences hold
     together with a probability of 95 %.
+
+    With --gate, the exit code is 0 if every loss is smaller than the margin beyond chance, 3 if the second run is worse
+    beyond chance, and 4 if this is open.
     """
     with run_folder_at(first) as first_folder, run_folder_at(second) as second_folder:
-        compare_folders(first_folder, second_folder)
+        changes, after = compare_folders(first_folder, second_folder)
+    if gate is not None:
+        decision, lines = decide_gate(changes, gate, margin, after)
+        for line in lines:
+            say(visible_text(line))
+        if decision:
+            raise SystemExit(decision)
 
 
-def compare_folders(first: Path, second: Path) -> None:
-    """Print the differences between two runs. first, second: the runs' own folders."""
+def compare_folders(first: Path, second: Path) -> tuple[list[ScoreChange], FinishedRun]:
+    """Print the differences between two runs, and return the changes of scores and the second run.
+
+    first, second: the runs' own folders.
+    """
     before, after = load_finished_run(first), load_finished_run(second)
     if before.results.resolve() == after.results.resolve() and before.folder.resolve() != after.folder.resolve():
         log.warning("both runs share %s: they have the same files of replies and scores", before.results)
@@ -72,6 +102,60 @@ def compare_folders(first: Path, second: Path) -> None:
             console.print(f"{together} with a probability of 95 %; p: of each difference alone", markup=False)
     else:
         console.print("no tutor has scores on the same task in both runs", markup=False)
+    return changes, after
+
+
+def decide_gate(changes: Sequence[ScoreChange], gate: str, margin: float, after: FinishedRun) -> tuple[int, list[str]]:
+    """Return the exit code of a gate, and a line for each difference that it rests on.
+
+    Their intervals hold together with a probability of 95 %. The code is 0 if each lies above -margin, WORSE_CODE if
+    one lies below 0, and otherwise OPEN_CODE. Raises UserError if no difference has the gate's name.
+    """
+    if margin < 0:
+        raise UserError(
+            "--margin", f"expected 0 or more, found {margin:g}", "write the largest loss that is acceptable"
+        )
+    guarded = [
+        change
+        for change in changes
+        if gate in (change.card.task, f"{change.card.benchmark}/{change.card.task}", change.second.metric)
+    ]
+    if not guarded:
+        known = dict.fromkeys(f"{change.card.benchmark}/{change.card.task}" for change in changes)
+        raise UserError("--gate", f"no score of both runs is named {gate}", f"use one of {', '.join(known) or 'none'}")
+    codes, lines = [], []
+    for change in guarded:
+        place = f"gate {change.card.benchmark}/{change.card.task}, {change.label}"
+        if isinstance(change.difference, str):
+            codes.append(OPEN_CODE)
+            lines.append(f"{place}: open, {change.difference}")
+            continue
+        higher = change.card.metrics[change.second.metric].higher_is_better is not False
+        gain = change.difference if higher else reversed_difference(change.difference)
+        low, high = simultaneous_interval(gain, len(guarded))
+        shown = f"{number_cell(gain.value)} [{number_cell(low)}, {number_cell(high)}]"
+        if low is not None and low > -margin:
+            codes.append(0)
+            lines.append(f"{place}: passed, {shown} lies above {-margin:g}")
+        elif high is not None and high < 0:
+            codes.append(WORSE_CODE)
+            lines.append(f"{place}: worse, {shown} lies below 0")
+        else:
+            codes.append(OPEN_CODE)
+            items = items_of_gate(gain, margin, len(guarded))
+            lines.append(f"{place}: open, {shown}" + (f"; about {items:,} items would decide" if items else ""))
+    return WORSE_CODE if WORSE_CODE in codes else max(codes), lines
+
+
+def items_of_gate(gain: Difference, margin: float, comparisons: int) -> int | None:
+    """Return the number of items with which the gate would decide, in either way; None if it is unknown.
+
+    gain: difference of which more is better; comparisons: number of differences of the gate.
+    """
+    shifted = gain.model_copy(update={"value": None if gain.value is None else gain.value + margin})
+    passing = items_that_decide(shifted, comparisons) if shifted.value is not None and shifted.value > 0 else None
+    failing = items_that_decide(gain, comparisons) if gain.value is not None and gain.value < 0 else None
+    return min(filter(None, (passing, failing)), default=None)
 
 
 def dotted_values(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:

@@ -45,7 +45,7 @@ def headlines_of(
     }
 
 
-class Cell(NamedTuple):
+class RankedCell(NamedTuple):
     """A cell of the ranked table: one tutor on one task.
 
     readable: share of the usable answers; best: True if no ranked tutor is better; hatched: True if the task does not
@@ -68,7 +68,7 @@ class Cell(NamedTuple):
     span: tuple[float, float]
 
 
-class Row(NamedTuple):
+class RankedRow(NamedTuple):
     """A row of the ranked table. usd: US dollars for a hundred items, None if unknown; protocol: if not the run's."""
 
     tutor: str
@@ -78,11 +78,11 @@ class Row(NamedTuple):
     baseline: bool
     absent: bool
     ranked: RankedTutor | None
-    cells: list[Cell]
+    cells: list[RankedCell]
     usd: float | None
 
 
-class Column(NamedTuple):
+class RankedColumn(NamedTuple):
     """A column of the ranked table. reason: why the task does not lead; differs: files that are not as shipped."""
 
     card: Card
@@ -99,14 +99,14 @@ def graded_cards(plan: Plan, selected: Mapping[str, Sequence[Card]]) -> list[Car
     return [card for card in all_cards(selected) if not plan.why_not_graded(card)]
 
 
-def table_columns(run: ReportInput, cards: Sequence[Card], ranking: Ranking) -> list[Column]:
+def table_columns(run: ReportInput, cards: Sequence[Card], ranking: Ranking) -> list[RankedColumn]:
     """Return the columns of the ranked table."""
     tasks = {task.key: task for task in ranking.tasks}
     columns = []
     for card in cards:
         task = tasks[card.benchmark, card.task]
         differs = changed_files_of_task(run.provenance, run.plan, card, headline_grader(run.plan, card))
-        columns.append(Column(card, task.by, task.light, task.reason, task.floor, task.ceiling, differs))
+        columns.append(RankedColumn(card, task.by, task.light, task.reason, task.floor, task.ceiling, differs))
     return columns
 
 
@@ -122,7 +122,7 @@ def table_rows(
     scores: Mapping[str, Sequence[ReportedScore]],
     ranking: Ranking,
     usd: Mapping[str, float] | None = None,
-) -> list[Row]:
+) -> list[RankedRow]:
     """Return the rows of the ranked table under one scoring.
 
     scores: scores by benchmark; usd: US dollars for a hundred items by tutor.
@@ -155,7 +155,7 @@ def table_rows(
             if not hatched and score is not None and score.value is not None:
                 shade = shade_of(score.value, values[task.key], task.higher_is_better)
             cells.append(
-                Cell(
+                RankedCell(
                     card,
                     score,
                     plan.why_not_answerable(card, name),
@@ -172,7 +172,7 @@ def table_rows(
                 )
             )
         rows.append(
-            Row(
+            RankedRow(
                 name,
                 display_label(plan, name),
                 entry.group,

@@ -133,6 +133,13 @@ class Ranking(Record):
         return [tutor for tutor in self.tutors if tutor.best is not None]
 
 
+class Block(NamedTuple):
+    """Tutors to rank and tasks to rank them by: every one of these tutors has a value on each task."""
+
+    tutors: frozenset[str]
+    tasks: frozenset[TaskKey]
+
+
 class Rankings(NamedTuple):
     """The ranking under each scoring, and all differences between the run's tutors with their verdicts."""
 
@@ -169,14 +176,14 @@ def rank_tutors(plan: Plan, results: Path, scores: Scores, light: LightOf) -> Ra
             name for name in plan.run.tutors if name in plan.tutors and not isinstance(plan.models[name], BaselineModel)
         ]
         lacking = {name: {task.key for task in tasks if (name, task.key) not in usable} for name in tutors}
-        ranked, leading = complete_block(lacking, [task.key for task in tasks if task.leads])
+        block = complete_block(lacking, [task.key for task in tasks if task.leads])
         here = [difference for difference in differences if difference.scoring == scoring]
         decided = [
             decide(plan, difference, cards, heads, usable, family)
-            for difference, family in with_family_sizes(here, ranked, leading)
+            for difference, family in with_family_sizes(here, block)
         ]
         contrasts += decided
-        rankings[scoring] = ranking_of(plan, scoring, tasks, tutors, lacking, ranked, leading, decided, heads)
+        rankings[scoring] = ranking_of(plan, scoring, tasks, lacking, block, decided, heads)
     return Rankings(rankings, contrasts)
 
 
@@ -281,10 +288,8 @@ def task_of(
     )
 
 
-def complete_block(
-    lacking: Mapping[str, set[TaskKey]], tasks: Sequence[TaskKey]
-) -> tuple[frozenset[str], frozenset[TaskKey]]:
-    """Return the tutors to rank and the tasks to rank them by: every one of these tutors has a value on each task.
+def complete_block(lacking: Mapping[str, set[TaskKey]], tasks: Sequence[TaskKey]) -> Block:
+    """Return the tutors to rank and the tasks to rank them by. Both are empty if no block of values is complete.
 
     The tutor or task that lacks the largest share of values is left out first, a task before a tutor that lacks the
     same share. The order of tutors and tasks has no influence. lacking: tasks without a usable value, by tutor.
@@ -301,15 +306,14 @@ def complete_block(
             by.remove(worst_task)
         else:
             left.remove(worst_tutor)
-    return (frozenset(left), frozenset(by)) if left and by else (frozenset(), frozenset())
+    return Block(frozenset(left), frozenset(by)) if left and by else Block(frozenset(), frozenset())
 
 
-def with_family_sizes(
-    differences: Sequence[Difference], ranked: frozenset[str], leading: frozenset[TaskKey]
-) -> list[tuple[Difference, tuple[int, bool]]]:
+def with_family_sizes(differences: Sequence[Difference], block: Block) -> list[tuple[Difference, tuple[int, bool]]]:
     """Return each difference with the size of its family, and True if it is one of ranked tutors on a leading task."""
     leads = [
-        {difference.first, difference.second} <= ranked and (str(difference.benchmark), difference.task) in leading
+        {difference.first, difference.second} <= block.tutors
+        and (str(difference.benchmark), difference.task) in block.tasks
         for difference in differences
     ]
     of_family = max(1, sum(leads))
@@ -392,14 +396,16 @@ def ranking_of(
     plan: Plan,
     scoring: Scoring,
     tasks: Sequence[RankedTask],
-    tutors: Sequence[str],
     lacking: Mapping[str, set[TaskKey]],
-    ranked: frozenset[str],
-    leading: frozenset[TaskKey],
+    block: Block,
     contrasts: Sequence[Contrast],
     heads: Mapping[tuple[str, TaskKey], ReportedScore],
 ) -> Ranking:
-    """Return the ranking under one scoring. contrasts: all differences with their verdicts."""
+    """Return the ranking under one scoring.
+
+    lacking: tasks without a usable value, by tutor; contrasts: all differences with their verdicts.
+    """
+    ranked, leading = block
     family = [contrast for contrast in contrasts if contrast.leads]
     ahead_of = ahead_relation(ranked, family)
     ranks = ranks_from(sorted(ranked), ahead_of)
@@ -423,7 +429,7 @@ def ranking_of(
             reason=None if name in ranks else why_not_ranked(plan, name, tasks, lacking[name], leading),
             **floor_counts(name, final_tasks, heads),
         )
-        for name in tutors
+        for name in lacking
     ]
     described.sort(key=lambda row: (row.worst is None, row.worst or 0, row.best or 0, row.label, row.tutor))
     compared = [

@@ -73,6 +73,19 @@ class NumberOptions:
     ] = None
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class HistoryOptions:
+    """Options of `maieutic table` on dialogues in one cell."""
+
+    histories: Annotated[
+        list[str] | None, Parameter(help="columns of dialogues, to write as lines `Tutor: ` and `Student: `")
+    ] = None
+    roles: Annotated[
+        list[str] | None, Parameter(help="words before a colon in these dialogues, as WORD=tutor, student or text")
+    ] = None
+
+
 def table(
     file: Annotated[Path, Parameter(help="table, workbook, JSON or Parquet file with one record a row")],
     *,
@@ -80,12 +93,7 @@ def table(
     encoding: Annotated[str | None, Parameter(help="encoding of a text file that is not UTF-8")] = None,
     sheet: Annotated[str | None, Parameter(help="sheet of a workbook")] = None,
     columns: Annotated[list[str] | None, Parameter(help="columns to rename, as NEW=OLD")] = None,
-    histories: Annotated[
-        list[str] | None, Parameter(help="columns of dialogues, to write as lines `Tutor: ` and `Student: `")
-    ] = None,
-    roles: Annotated[
-        list[str] | None, Parameter(help="words before a colon in these dialogues, as WORD=tutor, student or text")
-    ] = None,
+    dialogues: HistoryOptions = HistoryOptions(),
     options: NumberOptions = NumberOptions(),
     force: Annotated[bool, Parameter(help="replace the file that is written")] = False,
 ) -> None:
@@ -120,7 +128,7 @@ def table(
     for column in chosen:
         keep_final_answers(records, column, options.final, str(file))
     lines = [f"{DECODED_ENTITIES if is_of_problems else KEPT_ENTITIES}: {entities:,}"] if entities else []
-    lines += with_history_lines(records, histories or [], roles or [], str(file))
+    lines += with_history_lines(records, dialogues, str(file))
     lines += with_decimal_points(records, chosen, options.decimal, str(file))
     missing = [name for name in (QUESTION, ANSWER) if name not in content.columns]
     if numbers is None and missing and is_of_problems:
@@ -141,15 +149,14 @@ def table(
     say(f"  path: {out}\n  sha256: {sha256_of(out)}\n  records: {len(records)}")
 
 
-def with_history_lines(
-    records: Sequence[dict[str, Any]], columns: Sequence[str], roles: Sequence[str], name: str
-) -> list[str]:
+def with_history_lines(records: Sequence[dict[str, Any]], options: HistoryOptions, name: str) -> list[str]:
     """Write the dialogues of columns as lines `Tutor: ` and `Student: `, and return a line on each column.
 
-    roles: roles of words before a colon, as WORD=ROLE. Raises UserError for words that may be speakers, and for
+    Raises UserError for words that may be speakers, and for
     dialogues that cannot be divided into turns.
     """
-    named = dict(assignment.rpartition("=")[::2] for assignment in roles)
+    columns = options.histories or []
+    named = dict(assignment.rpartition("=")[::2] for assignment in options.roles or [])
     if strange := [role for role in named.values() if role not in (TUTOR, STUDENT, TEXT)]:
         raise UserError("--roles", f"the role {strange[0]} is unknown", f"use {TUTOR}, {STUDENT} or {TEXT}")
     lines = []

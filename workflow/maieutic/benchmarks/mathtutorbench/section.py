@@ -70,21 +70,16 @@ def skill_rows(run: ReportInput, cards: Sequence[Card], headlines: Headlines) ->
     return rows
 
 
-def task_radar(run: ReportInput, cards: Sequence[Card], headlines: Headlines) -> tuple[str, list[dict[str, Any]]]:
-    """Return a radar chart of the first MOST_RINGS tutors with a value on every task, and table rows of all tutors."""
-    plan = run.plan
-    rows: list[dict[str, Any]] = []
+def task_radar(run: ReportInput, cards: Sequence[Card], headlines: Headlines) -> str:
+    """Return a radar chart of the first MOST_RINGS tutors with a value on every task; empty with fewer than 3 tasks."""
     rings: dict[str, list[float]] = {}
-    labels = distinct_labels(plan)
-    for tutor in plan.tutors:
+    labels = distinct_labels(run.plan)
+    for tutor in run.plan.tutors:
         scores = [headlines.get((card.task, tutor)) for card in cards]
-        values = [score.value if score else None for score in scores]
-        if any(scores):
-            rows.append({"label": display_label(plan, tutor), "values": values})
-        known = [min(max(value, 0.0), 1.0) for value in values if value is not None]
-        if len(known) == len(values) and len(rings) < MOST_RINGS:
+        known = [min(max(score.value, 0.0), 1.0) for score in scores if score is not None and score.value is not None]
+        if len(known) == len(cards) and len(rings) < MOST_RINGS:
             rings[labels[tutor]] = known
-    return radar_chart(rings, [card.title for card in cards]) if rings and len(cards) > 2 else "", rows
+    return radar_chart(rings, [card.title for card in cards]) if rings and len(cards) > 2 else ""
 
 
 def hard_rows(run: ReportInput, cards: Sequence[Card], headlines: Headlines) -> list[dict[str, Any]]:
@@ -175,15 +170,10 @@ def mathtutorbench_page(run: ReportInput) -> dict[str, Any] | None:
     cards = [loaded.card for loaded in loaded_cards]
     headlines = headlines_of(scores, cards)
     skills, hard = skill_rows(run, cards, headlines), hard_rows(run, cards, headlines)
-    radar, tasks = task_radar(run, cards, headlines)
     gains = prompt_gains(run)
     return {
-        "skills": skills,
         "scatter": scatter_chart(pd.DataFrame(skills), EXPERTISE, PEDAGOGY, SKILL_AXES) if skills else "",
-        "radar": radar,
-        "tasks": tasks,
-        "titles": [card.title for card in cards],
-        "hard": hard,
+        "radar": task_radar(run, cards, headlines),
         "plain_and_hard": levels_chart(pd.DataFrame(hard), "headline", labels_of(hard)) if hard else "",
         "gains": gains,
         "gain_chart": levels_chart(pd.DataFrame(gains), "gain in win rate", labels_of(gains)) if gains else "",
