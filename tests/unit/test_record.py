@@ -501,10 +501,10 @@ def test_a_gate_decides_by_the_interval(
         centre=gain if error else None, error=error or None, largest=1.0,
     )  # fmt: skip
     change = ScoreChange(card, "Always 0", score, score, difference)
-    decision, [shown] = decide_gate([change], "mathtutorbench/problem_solving", margin, finished_run)
-    assert decision == code and line in shown, why
+    decision, [printed] = decide_gate([change], "mathtutorbench/problem_solving", margin)
+    assert decision == code and line in printed, why
     with pytest.raises(UserError, match="no score of both runs is named bleu"):
-        decide_gate([change], "bleu", margin, finished_run)
+        decide_gate([change], "bleu", margin)
 
 
 def test_the_gate_of_equal_runs_is_an_exit_code(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,9 +45,7 @@ def compare(
     second: Path,
     /,
     *,
-    gate: Annotated[
-        str | None, Parameter(help="metric, task or benchmark/task that must not have become worse")
-    ] = None,
+    gate: Annotated[str | None, Parameter(help="task or headline metric that must not be worse")] = None,
     margin: Annotated[float, Parameter(help="largest loss that the gate accepts")] = 0.0,
 ) -> None:
     """Print what differs between two finished runs: configuration, data, code, replies and scores.
@@ -61,17 +59,17 @@ def compare(
     beyond chance, and 4 if this is open.
     """
     with run_folder_at(first) as first_folder, run_folder_at(second) as second_folder:
-        changes, after = compare_folders(first_folder, second_folder)
+        changes = compare_folders(first_folder, second_folder)
     if gate is not None:
-        decision, lines = decide_gate(changes, gate, margin, after)
+        decision, lines = decide_gate(changes, gate, margin)
         for line in lines:
             say(visible_text(line))
         if decision:
             raise SystemExit(decision)
 
 
-def compare_folders(first: Path, second: Path) -> tuple[list[ScoreChange], FinishedRun]:
-    """Print the differences between two runs, and return the changes of scores and the second run.
+def compare_folders(first: Path, second: Path) -> list[ScoreChange]:
+    """Print the differences between two runs, and return the changes of scores.
 
     first, second: the runs' own folders.
     """
@@ -102,19 +100,17 @@ def compare_folders(first: Path, second: Path) -> tuple[list[ScoreChange], Finis
             console.print(f"{together} with a probability of 95 %; p: of each difference alone", markup=False)
     else:
         console.print("no tutor has scores on the same task in both runs", markup=False)
-    return changes, after
+    return changes
 
 
-def decide_gate(changes: Sequence[ScoreChange], gate: str, margin: float, after: FinishedRun) -> tuple[int, list[str]]:
+def decide_gate(changes: Sequence[ScoreChange], gate: str, margin: float) -> tuple[int, list[str]]:
     """Return the exit code of a gate, and a line for each difference that it rests on.
 
     Their intervals hold together with a probability of 95 %. The code is 0 if each lies above -margin, WORSE_CODE if
     one lies below 0, and otherwise OPEN_CODE. Raises UserError if no difference has the gate's name.
     """
     if margin < 0:
-        raise UserError(
-            "--margin", f"expected 0 or more, found {margin:g}", "write the largest loss that is acceptable"
-        )
+        raise UserError("--margin", f"expected 0 or more, found {margin:g}", "pass the largest loss to accept")
     guarded = [
         change
         for change in changes
@@ -133,17 +129,17 @@ def decide_gate(changes: Sequence[ScoreChange], gate: str, margin: float, after:
         higher = change.card.metrics[change.second.metric].higher_is_better is not False
         gain = change.difference if higher else reversed_difference(change.difference)
         low, high = simultaneous_interval(gain, len(guarded))
-        shown = f"{number_cell(gain.value)} [{number_cell(low)}, {number_cell(high)}]"
+        interval = f"{number_cell(gain.value)} [{number_cell(low)}, {number_cell(high)}]"
         if low is not None and low > -margin:
             codes.append(0)
-            lines.append(f"{place}: passed, {shown} lies above {-margin:g}")
+            lines.append(f"{place}: passed, {interval} lies above {-margin:g}")
         elif high is not None and high < 0:
             codes.append(WORSE_CODE)
-            lines.append(f"{place}: worse, {shown} lies below 0")
+            lines.append(f"{place}: worse, {interval} lies below 0")
         else:
             codes.append(OPEN_CODE)
             items = items_of_gate(gain, margin, len(guarded))
-            lines.append(f"{place}: open, {shown}" + (f"; about {items:,} items would decide" if items else ""))
+            lines.append(f"{place}: open, {interval}" + (f"; about {items:,} items would decide" if items else ""))
     return WORSE_CODE if WORSE_CODE in codes else max(codes), lines
 
 
