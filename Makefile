@@ -76,7 +76,9 @@ format: dev  ## format everything
 
 vendor:  ## install the libraries of the report page from their lock (npm)
 	folder=$$(mktemp -d) && cp $(VENDOR)/package*.json $$folder && (cd $$folder && npm ci --ignore-scripts --no-audit --no-fund) && \
-	cp $$folder/node_modules/datatables.net/js/dataTables.min.js $$folder/node_modules/datatables.net/License.txt $(VENDOR) && rm -r $$folder
+	cp $$folder/node_modules/datatables.net/js/dataTables.min.js $$folder/node_modules/temml/dist/temml.min.js $(VENDOR) && \
+	grep -v "^//# sourceMappingURL" $$folder/node_modules/markdown-it/dist/browser/markdown-it.umd.min.js > $(VENDOR)/markdown-it.umd.min.js && \
+	tail -n +1 $$(ls $$folder/node_modules/*/[Ll][Ii][Cc][Ee][Nn][Ss][Ee]* | sort) | sed "s|$$folder/node_modules/||" > $(VENDOR)/License.txt && rm -r $$folder
 
 lock:  ## compile the locks anew
 	UV=$$(envs/setup --print-uv) envs/lock

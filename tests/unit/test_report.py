@@ -29,7 +29,7 @@ from maieutic.replies.baselines import baseline_reply
 from maieutic.replies.parsing import ParseReplies, parse_replies
 from maieutic.report import build_report
 from maieutic.report.exports import exported_tables
-from maieutic.report.page import DATATABLES
+from maieutic.report.page import DATATABLES, TEXT_LIBRARIES, embedded_library
 from maieutic.report.sections import Page
 from maieutic.scores.differences import CompareTutors, compare_tutors
 from maieutic.scores.score import ScoreReplies, score_replies
@@ -190,10 +190,10 @@ def test_no_two_tables_of_the_pages_share_a_file() -> None:
 
 def test_no_reply_becomes_markup(results: Path) -> None:
     page = (results / "report/index.html").read_text(encoding="utf-8")
-    library = DATATABLES.read_text(encoding="utf-8")
-    assert page.count(library) == 1 and "</script" not in library and "<!--" not in library
-    page = page.replace(library, "")
-    assert page.count("<script") == 3 and page.count("</script") == 3, "the page's data, the library, the page's script"
+    for library in (DATATABLES.read_text(encoding="utf-8"), *map(embedded_library, TEXT_LIBRARIES)):
+        assert page.count(library) == 1 and "</script" not in library and "<!--" not in library
+        page = page.replace(library, "")
+    assert page.count("<script") == 4 and page.count("</script") == 4, "the data, two of libraries, the page's script"
     assert "<img" not in page and "<b>hostile" not in page
     assert "onerror=alert" in page, "the page contains the reply as data"
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,9 @@ from maieutic.core import paths
 from maieutic.core.files import atomic_file
 from maieutic.core.records import Grade, Item, Label, Prompt, Reply, iter_records
 from maieutic.core.visible import script_safe_json
+from maieutic.datasets.histories import history_lines
 from maieutic.datasets.sampling import sample_items
+from maieutic.datasets.text import last_student_turn
 from maieutic.plan.plan import Plan, training_pair_sources
 from maieutic.preparation.pictures import on_white
 from maieutic.replies.generate import first_messages
@@ -27,6 +30,9 @@ from maieutic.report.tables import display_label, items_of_task, read_json
 from maieutic.serving.pictures import readable_content
 
 THUMBNAIL = 480  # maximum length, in pixels, of the longer side of a picture on the page
+LONGEST_TITLE = 90  # maximum number of characters of an item's title
+TITLE_FIELDS = ("question", "problem", "seed_problem")  # variables of items that are good titles
+NO_LETTERS = re.compile(r"\\n|[\W_]+")  # signs in which layouts of one text differ
 LONGEST = 4000  # maximum number of characters of one text on the page
 
 
@@ -120,6 +126,28 @@ def head_kinds(cards: Iterable[Card]) -> set[GradeKind]:
         for metric in [card.headline_metric]
         if metric
     }
+
+
+def shown_fields(item: Item) -> dict[str, Any]:
+    """Return the parts of an item that the page shows first, by name, and its first words as a title.
+
+    The title is the problem, or else the student's last message.
+    """
+    texts: dict[str, str] = {}
+    letters = set[str]()
+    if item.history:
+        texts["dialogue"] = history_lines(item.history)
+    # Of several layouts of one text, the one with the most lines is shown.
+    for name, text in sorted(item.vars.items(), key=lambda part: -part[1].count("\n")):
+        plain = NO_LETTERS.sub("", text)
+        if plain and plain not in letters:
+            texts[name] = text.strip()
+        letters.add(plain)
+    texts = {name: texts[name] for name in ("dialogue", *item.vars) if name in texts}
+    titles = [texts[name] for name in TITLE_FIELDS if name in texts]
+    named = titles or [last_student_turn(text) for text in texts.values()]
+    title = " ".join(named[0].split()) if named else ""
+    return {"fields": {name: cut_text(text) for name, text in texts.items()}, "title": title[:LONGEST_TITLE]}
 
 
 def reference_text(item: Item) -> str:
@@ -300,6 +328,7 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Ite
                     [
                         {
                             "id": item.id,
+                            **shown_fields(item),
                             "reference": cut_text(reference_text(item)),
                             "pictures": [thumbnail(results, file) for file in item.images],
                             "tags": " ".join(item.tags.values()),

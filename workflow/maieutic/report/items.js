@@ -45,21 +45,63 @@ function markOf(reply) {
   return make("span", { class: "mark-" + outcome }, outcome === "value" ? String(gradeOf(reply).value) : WORDS[outcome]);
 }
 
-// An item in the list: its full id, and the tutors' outcomes.
+// An item in the list: its first words with its id, and the tutors' outcomes; of many tutors, a strip with a cell for each.
 function entry(row, replies, withTask) {
   const { item } = row;
   let marks = replies.map((reply) => make("span", { class: "of-tutor" }, markOf(reply), replies.length > 1 ? " " + data.labels[reply.model] : ""));
   if (replies.length > MARKS) {
     const outcomes = replies.map(outcomeOf);
-    marks = [...new Set(outcomes)].map((kind) => make("span", { class: "of-tutor" }, make("span", { class: "mark-" + kind }, `${outcomes.filter((other) => other === kind).length} ${WORDS[kind] || "with a value"}`)));
+    const counts = [...new Set(outcomes)].map((kind) => `${outcomes.filter((other) => other === kind).length} ${WORDS[kind] || "with a value"}`).join(", ");
+    marks = [make("span", { class: "strip", role: "img", "aria-label": counts }, ...replies.map((reply) => make("i", { class: "is-" + outcomeOf(reply), title: `${data.labels[reply.model]}: ${WORDS[outcomeOf(reply)] || gradeOf(reply).value}` }))), make("small", {}, counts)];
   }
   return make("button", { class: "item", "data-item": item.id },
-    make("span", { class: "item-id" }, item.id), ...(withTask ? [make("small", { class: "group" }, data.titles[row.task])] : []),
+    make("span", { class: "item-title", dir: "auto" }, item.title || item.id), make("small", { class: "group" }, [item.title ? item.id : "", withTask ? data.titles[row.task] : ""].filter(Boolean).join(", ")),
     make("span", { class: "marks" }, ...marks));
 }
 
+const rightShare = ({ replies }) => {
+  const known = replies.filter((reply) => !data.baselines.includes(reply.model)).map(standing).filter((value) => !isNaN(value));
+  return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : NaN;
+};
+
+// Returns True if a grade by rules has another value under the other scoring.
+function readDifferently({ grades }) {
+  return grades.some((grade) => grade.scoring === "robust" && !grade.by && grades.some((other) =>
+    other.scoring !== "robust" && other.kind === grade.kind && other.criterion === grade.criterion && (other.value !== grade.value || other.outcome !== grade.outcome)));
+}
+
+// Questions about an item's replies, each with its text and condition.
+const tutorsOf = ({ replies }) => replies.filter((reply) => !data.baselines.includes(reply.model));
+const QUESTIONS = {
+  apart: ["judge and people differ", ({ replies }) => replies.some((reply) => reply.labels?.some((label) => isUnlikeJudge(reply.grades, label)))],
+  readings: ["robust and paper_compat differ", ({ replies }) => replies.some(readDifferently)],
+  alone: ["one tutor alone is right", (item) => tutorsOf(item).length > 1 && tutorsOf(item).filter((reply) => outcomeOf(reply) === "right").length === 1],
+  wrong: ["all tutors are wrong", (item) => tutorsOf(item).length > 0 && tutorsOf(item).every((reply) => ["wrong", "none"].includes(outcomeOf(reply)))],
+  right: ["all tutors are right", (item) => tutorsOf(item).length > 0 && tutorsOf(item).every((reply) => outcomeOf(reply) === "right")],
+  unread: ["a value is unread", (item) => tutorsOf(item).some((reply) => reply.grades.some((grade) => grade.why))],
+  judges: ["judges differ", ({ replies }) => replies.some((reply) => reply.divided)],
+  labelled: ["people have labelled a reply", ({ replies }) => replies.some((reply) => reply.labels)],
+};
+const longest = (item) => Math.max(0, ...tutorsOf(item).map((reply) => reply.text.length));
+const SORTS = {
+  "": ["as drawn", null],
+  apart: ["most disagreement", (item) => { const share = rightShare(item); return isNaN(share) ? 1 : Math.abs(share - 0.5); }],
+  hard: ["hardest", (item) => { const share = rightShare(item); return isNaN(share) ? 2 : share; }],
+  long: ["longest reply", (item) => -longest(item)],
+};
+
+// Returns the shown items and replies as lines of JSON, as a table, or as a text.
+function exported(kind, matches) {
+  const records = matches.flatMap(([row, replies]) => replies.map((reply) => ({ task: row.task, id: row.item.id, tutor: reply.model, outcome: outcomeOf(reply), value: gradeOf(reply)?.value ?? null, reply: reply.text, reference: row.item.reference, ...row.item.fields })));
+  if (kind === "jsonl") return records.map((record) => JSON.stringify(record) + "\n").join("");
+  const columns = [...new Set(records.flatMap(Object.keys))];
+  if (kind === "csv") return [columns, ...records.map((record) => columns.map((name) => String(record[name] ?? "")))].map(csvLine).join("");
+  const quoted = (text) => text.split("\n").map((line) => "> " + line).join("\n");
+  return matches.map(([row, replies]) => [`## ${row.item.id} (${data.titles[row.task]})`, ...Object.entries(row.item.fields ?? {}).map(([name, text]) => `**${inWords(name)}**\n\n${quoted(text)}`), ...replies.map((reply) => `**${data.labels[reply.model]}** (${WORDS[outcomeOf(reply)] || gradeOf(reply)?.value})\n\n${quoted(reply.text)}`), ""].join("\n\n")).join("\n");
+}
+
 function part(box, title, text) {
-  box.append(make("h3", {}, title), make("pre", { dir: "auto", tabindex: "0" }, text));
+  box.append(make("h3", {}, title), itemText(text));
 }
 
 function body(row, replies) {
@@ -67,7 +109,9 @@ function body(row, replies) {
   const box = make("div");
   const prompted = replies.find((reply) => reply.prompt);
   const messages = prompted ? data.prompts[prompted.prompt] : item.question;
-  if (messages) box.append(conversation(messages));
+  const fields = Object.entries(item.fields ?? {});
+  for (const [name, text] of fields) part(box, inWords(name), text);
+  if (messages) box.append(fields.length ? make("details", {}, make("summary", {}, "Prompt with instructions"), conversation(messages)) : conversation(messages));
   for (const address of item.pictures || []) if (address) box.append(make("img", { src: address, alt: "the item's picture", class: "picture" }));
   const beside = make("div", { class: "replies" });
   for (const reply of replies) beside.append(replyBox(row.task, reply, prompted));
@@ -102,10 +146,19 @@ function chip(task, grade) {
   return make("span", { class: "chip mark-" + grade.outcome, title: `${inWords(grade.criterion ?? grade.kind)}${by}` }, `${inWords(grade.criterion ?? KINDS[grade.kind] ?? grade.kind)}: ${value}${wanted}${right}`);
 }
 
+function verdictOn(grades, criterion) {
+  return grades.find((grade) => grade.kind === "judge" && grade.criterion === criterion && grade.value !== null);
+}
+
+function isUnlikeJudge(grades, [criterion, label]) {
+  const judged = verdictOn(grades, criterion);
+  return Boolean(judged) && valueInWords(judged.value).toLowerCase() !== valueInWords(label).toLowerCase();
+}
+
 // A person's label of a reply, and whether the judge gave another label.
 function labelChip(grades, [criterion, label, annotator]) {
-  const judged = grades.find((grade) => grade.kind === "judge" && grade.criterion === criterion && grade.value !== null);
-  const same = judged && valueInWords(judged.value).toLowerCase() === valueInWords(label).toLowerCase();
+  const judged = verdictOn(grades, criterion);
+  const same = judged && !isUnlikeJudge(grades, [criterion, label]);
   const relation = judged ? (same ? ", as the judge" : ", unlike the judge") : "";
   return make("span", { class: "chip of-people" + (judged && !same ? " mark-wrong" : "") }, `${inWords(criterion)}: ${label}${annotator ? ` (${annotator})` : ""}${relation}`);
 }
@@ -132,7 +185,11 @@ function replyBox(task, reply, prompted) {
   const robust = reply.grades.filter((grade) => grade.scoring === "robust");
   const spans = robust.flatMap((grade) => (grade.span ? [grade.span] : []));
   const content = reply.error ? ["refused: " + reply.error] : reply.text ? highlighted(reply.text, spans) : ["(empty)"];
-  box.append(make("pre", { dir: "auto", tabindex: "0", class: "bubble" }, ...content));
+  // Where a passage is marked, the raw text is shown, to which the marks belong.
+  const isPlain = spans.length || reply.error || !reply.text;
+  const bubble = isPlain ? make("pre", { dir: "auto", tabindex: "0" }, ...content) : replyText(reply.text);
+  bubble.classList.add("bubble");
+  box.append(bubble);
   if (spans.length) box.append(make("p", { class: "hint" }, "Marked: the passage from which the parser reads its value."));
   box.append(make("p", { class: "chips" }, ...robust.map((grade) => chip(task, grade))));
   if (reply.labels) box.append(make("p", { class: "chips" }, make("span", { class: "hint" }, "People: "), ...reply.labels.map((label) => labelChip(robust, label))));
@@ -180,12 +237,15 @@ function chipChoice(title, options) {
   for (const [value, text] of options) {
     const button = make("button", { class: "chip", "aria-pressed": String(value === group.value) }, text);
     button.addEventListener("click", () => {
-      group.value = value;
-      for (const other of group.children) other.setAttribute("aria-pressed", String(other === button));
+      group.choose(value);
       group.dispatchEvent(new Event("input"));
     });
     group.append(button);
   }
+  group.choose = (value) => {
+    group.value = value;
+    [...group.children].forEach((button, at) => button.setAttribute("aria-pressed", String(options[at][0] === value)));
+  };
   return group;
 }
 
@@ -208,10 +268,12 @@ function browser(place, task, parameters) {
   const other = choice([["", "no other tutor"], ...named], known(parameters.second));
   const relation = choice(Object.entries(RELATIONS).map(([value, [text]]) => [value, text]), parameters.show in RELATIONS ? parameters.show : "");
   const outcome = chipChoice("Outcome", [["", "all outcomes"], ...kinds.map((kind) => [kind, WORDS[kind] || "has a value"])]);
-  const judges = chipChoice("Judges", [["", "all replies"], ["differ", "judges differ"]]);
-  const labelled = chipChoice("People", [["", "all replies"], ["yes", "labelled by people"]]);
+  const asked = Object.entries(QUESTIONS).map(([name, [text, holds]]) => [name, text, all.filter((row) => holds(row.item)).length]).filter(([, , number]) => number);
+  const where = choice([["", "any"], ...asked.map(([name, text, number]) => [name, `${text} (${number})`])], asked.some(([name]) => name === parameters.where) ? parameters.where : "");
+  const sort = choice(Object.entries(SORTS).map(([name, [text]]) => [name, text]), parameters.sort in SORTS ? parameters.sort : "");
   const leaked = chipChoice("Training", [["", "all items"], ["no", "not leaked"], ["yes", "leaked"]]);
-  const search = make("input", { type: "search", placeholder: "search prompt, reply, reference" });
+  const search = make("input", { type: "search", placeholder: "search prompt, reply, reference", value: parameters.q ?? "" });
+  if (kinds.includes(parameters.outcome)) outcome.choose(parameters.outcome);
   const count = make("span", { class: "hint", role: "status" });
   const items = make("span", { class: "hint" });
   const list = make("div", { class: "list", role: "group", "aria-label": "Items" });
@@ -219,6 +281,7 @@ function browser(place, task, parameters) {
   let limit = PAGE;
   let chosen; // the entry of the item that is shown
   let single = parameters.item;
+  let shown = [];
   const field = (text, control) => make("label", {}, text + " ", control);
   const relationField = field("Items where", relation);
   const wordsOf = ({ item }, reply) => [reply.text, item.id, item.tags, item.reference, ...((reply.prompt ? data.prompts[reply.prompt] : item.question) ?? []).map((part) => part[1])];
@@ -226,17 +289,25 @@ function browser(place, task, parameters) {
     const { item } = row;
     if (single && item.id !== single) return [];
     if (leaked.value && Boolean(item.leaked) !== (leaked.value === "yes")) return [];
+    if (where.value && !QUESTIONS[where.value][1](item)) return [];
     const replyOf = (name) => item.replies.find((reply) => reply.model === name);
     if (tutor.value && other.value && !RELATIONS[relation.value][1](replyOf(tutor.value), replyOf(other.value))) return [];
     const words = search.value.toLowerCase();
     return item.replies.filter((reply) =>
       (!tutor.value || reply.model === tutor.value || reply.model === other.value) &&
-      (!outcome.value || outcomeOf(reply) === outcome.value) && (!judges.value || reply.divided) && (!labelled.value || reply.labels) &&
+      (!outcome.value || outcomeOf(reply) === outcome.value) &&
       (!words || wordsOf(row, reply).some((text) => text.toLowerCase().includes(words))));
   };
   const update = () => {
     relationField.hidden = !(tutor.value && other.value);
     const matches = all.map((row) => [row, matching(row)]).filter(([, rowReplies]) => rowReplies.length);
+    const key = SORTS[sort.value][1];
+    if (key) matches.sort(([a], [b]) => key(a.item) - key(b.item));
+    shown = matches;
+    if (!place.dataset.task) {
+      const state = { task, first: tutor.value, second: other.value, show: relation.value, where: where.value, sort: sort.value, outcome: outcome.value, q: search.value, item: single ?? "" };
+      history.replaceState(null, "", "#/items?" + new URLSearchParams(Object.entries(state).filter(([, value]) => value)));
+    }
     const number = matches.reduce((sum, [, rowReplies]) => sum + rowReplies.length, 0);
     count.textContent = `${number} of ${replies.length} replies`;
     items.replaceChildren(`${matches.length} of ${all.length} items`);
@@ -259,7 +330,7 @@ function browser(place, task, parameters) {
       };
       reader.dataset.item = row.item.id;
       reader.replaceChildren(
-        make("div", { class: "reader-head" }, make("h3", {}, row.item.id), make("span", { class: "hint" }, `${data.titles[row.task]}, ${at + 1} of ${matches.length}`), step("Previous", at - 1), step("Next", at + 1)),
+        make("div", { class: "reader-head" }, make("h3", { dir: "auto" }, row.item.title || row.item.id), make("span", { class: "hint" }, `${row.item.id}, ${data.titles[row.task]}, ${at + 1} of ${matches.length}`), step("Previous", at - 1), step("Next", at + 1)),
         body(row, rowReplies));
     };
     entries.forEach((button, at) => button.addEventListener("click", () => read(at)));
@@ -273,16 +344,20 @@ function browser(place, task, parameters) {
       list.append(more);
     }
   };
-  for (const control of [tutor, other, relation, outcome, judges, labelled, leaked, search]) control.addEventListener("input", () => { limit = PAGE; single = undefined; update(); });
+  for (const control of [tutor, other, relation, where, sort, outcome, leaked, search]) control.addEventListener("input", () => { limit = PAGE; single = undefined; update(); });
+  const saving = make("span", { class: "buttons" }, "Save these: ");
+  for (const [kind, text] of [["jsonl", "JSON lines"], ["csv", "CSV"], ["md", "Markdown"]]) {
+    const button = make("button", { class: "more" }, text);
+    button.addEventListener("click", () => save(`items.${kind}`, exported(kind, shown), "text/plain"));
+    saving.append(button, " ");
+  }
   const fields = place.dataset.task ? [] : [taskField(place, task)];
   const offered = [
     ...(kinds.length > 1 ? [outcome] : []),
-    ...(replies.some((reply) => reply.divided) ? [judges] : []),
-    ...(replies.some((reply) => reply.labels) ? [labelled] : []),
     ...(all.some(({ item }) => item.leaked) ? [leaked] : []),
   ];
   place.replaceChildren(
-    make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Search", search), ...offered, " ", count, items),
+    make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Where", where), field("Sort by", sort), field("Search", search), ...offered, " ", count, items, saving),
     keysField(), make("div", { class: "panes" }, list, reader));
   update();
 }
@@ -296,7 +371,12 @@ function keysField() {
     keys = control.checked;
     for (const other of document.querySelectorAll(".keys input")) other.checked = keys;
   });
-  return make("p", { class: "hint keys" }, make("label", {}, control, " Keys"), ": j and k show the next and the previous item, / starts a search.");
+  const raw = Object.assign(make("input", { type: "checkbox" }), { checked: rawTexts });
+  raw.addEventListener("input", () => {
+    rawTexts = raw.checked;
+    document.querySelector("section:not([hidden]) .item[aria-current]")?.click();
+  });
+  return make("p", { class: "hint keys" }, make("label", {}, control, " Keys"), ": j and k show the next and the previous item, / starts a search. ", make("label", {}, raw, " Raw texts"), ", without layout and formulas.");
 }
 
 addEventListener("keydown", (event) => {

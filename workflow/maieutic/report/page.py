@@ -410,8 +410,25 @@ def content_policy(style: str, *scripts: str) -> str:
     return f"default-src 'none'; style-src {own_style}; script-src {own_scripts} 'self' file:; img-src data:"
 
 
-SCRIPTS = ("page.js", "grids.js", "pictures.js", "items.js", "compare.js", "start.js")  # joined in this order
+SCRIPTS = (
+    "page.js",
+    "grids.js",
+    "pictures.js",
+    "texts.js",
+    "items.js",
+    "compare.js",
+    "start.js",
+)  # joined in this order
 DATATABLES = HERE / "vendor/dataTables.min.js"  # DataTables, downloaded by `make vendor`
+# Temml sets formulas as MathML, without fonts or styles; markdown-it divides replies into blocks.
+TEXT_LIBRARIES = (HERE / "vendor/temml.min.js", HERE / "vendor/markdown-it.umd.min.js")
+
+
+def embedded_library(path: Path) -> str:
+    """Return a library without signs that would end a script of the page, or that the page would make visible."""
+    code = path.read_text(encoding="utf-8").replace("<!--", "\\x3c!--")
+    hidden = {sign for sign in set(code) - {"\n"} if visible_text(sign) != sign}
+    return code.translate({ord(sign): f"\\u{ord(sign):04x}" for sign in hidden})
 
 
 def write_contrasts(contrasts: list[Contrast], values: HeadlineValues, folder: Path, most: float) -> dict[str, Any]:
@@ -478,6 +495,7 @@ def names_for_scripts(plan: Plan) -> dict[str, Any]:
         "sizes": {task: card.items for task, card in cards.items()},
         "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
         "desired": desired_labels(plan),
+        "baselines": [name for name in plan.tutors if isinstance(plan.models[name], BaselineModel)],
         "graders": {name: visible_text(display_label(plan, name)) for name in graders},
         "equivalence": plan.config.report.equivalence,
     }
@@ -548,11 +566,13 @@ def render_page(run: ReportInput, runtime: pd.DataFrame, items: Path) -> Rendere
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     grid = DATATABLES.read_text(encoding="utf-8")
+    texts = "\n".join(map(embedded_library, TEXT_LIBRARIES))
     charts = chart_library() if rankings.contrasts else ""
     html = environment.get_template("page.html.jinja").render(
         **shared,
-        policy=content_policy(style, grid, script, *([charts] if charts else [])),
+        policy=content_policy(style, grid, script, texts, *([charts] if charts else [])),
         grid=grid,
+        texts=texts,
         charts=charts,
         models=models,
         absent=[display_label(plan, name) for name in tutors_without_scores(plan, run.scores)],
