@@ -134,7 +134,7 @@ def test_a_question_about_items_is_one_choice_and_its_answer_an_export(page: Pat
     number = int(observed["options"]["alone"].rpartition("(")[2].rstrip(")"))
     assert observed["count"].startswith(f"{number} of ") and "where=alone" in observed["address"]
     assert observed["again"] == observed["count"], "the address holds the question"
-    records = [json.loads(line) for line in observed["jsonl"].splitlines()]
+    records = [json.loads(line) for line in observed["jsonl"].strip().split("\n")]
     assert len({record["id"] for record in records}) == number > 0 and {"reply", "tutor", "question"} <= {*records[0]}
     assert len(list(csv.DictReader(observed["csv"].splitlines()))) > 0 and observed["md"].startswith("## ")
     assert observed["fields"][1] == "Question" and observed["side by side"] >= 3

@@ -306,7 +306,8 @@ function browser(place, task, parameters) {
     shown = matches;
     if (!place.dataset.task) {
       const state = { task, first: tutor.value, second: other.value, show: relation.value, where: where.value, sort: sort.value, outcome: outcome.value, q: search.value, item: single ?? "" };
-      history.replaceState(null, "", "#/items?" + new URLSearchParams(Object.entries(state).filter(([, value]) => value)));
+      const query = String(new URLSearchParams(Object.entries(state).filter(([, value]) => value)));
+      history.replaceState(null, "", "#/items" + (query ? "?" + query : ""));
     }
     const number = matches.reduce((sum, [, rowReplies]) => sum + rowReplies.length, 0);
     count.textContent = `${number} of ${replies.length} replies`;

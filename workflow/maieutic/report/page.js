@@ -33,6 +33,15 @@ function save(name, text, kind) {
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
+// Copies a text, also where the browser offers no clipboard to scripts.
+function copyText(text) {
+  const area = make("textarea", {}, text);
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
 // Returns the texts of a table's visible cells, row by row.
 function cellsOf(table) {
   // A value's interval is in its details, which are hidden.

@@ -53,6 +53,7 @@ for (const buttons of document.querySelectorAll(".board-of .buttons")) {
   };
   offer("CSV", "csv", (table, name) => save(name, numbersOf(table), "text/csv"));
   offer("LaTeX", "tex", (table, name) => save(name, latexOf(table, document.querySelector(".finding").textContent), "text/plain"));
+  offer("Copy", "csv", (table) => copyText(cellsOf(table).map((row) => row.join("\t")).join("\n")));
   offer("SVG", "svg", (table, name) => save(name, textOf(pictureOf(table)), "image/svg+xml"));
   offer("PNG", "png", (table, name) => savePng(pictureOf(table), name));
 }
