@@ -287,7 +287,7 @@ class Report(StrictModel):
         ge=0,
         le=1,
         description=(
-            "Minimum share of readable replies. Tutors below it are sorted last, and their values are never bold."
+            "Minimum share of items with a grade for a tutor to be ranked. Tutors with fewer readable replies are marked."
         ),
     )
     equivalence: float = Field(
