@@ -94,9 +94,15 @@ class RankedColumn(NamedTuple):
     differs: list[str]
 
 
-def graded_cards(plan: Plan, selected: Mapping[str, Sequence[Card]]) -> list[Card]:
-    """Return the cards with a headline score in this run, in order."""
-    return [card for card in all_cards(selected) if not plan.why_not_graded(card)]
+def graded_cards(run: ReportInput, selected: Mapping[str, Sequence[Card]]) -> list[Card]:
+    """Return the cards that are graded and that a tutor of this run was asked, in order."""
+    plan = run.plan
+    return [
+        card
+        for card in all_cards(selected)
+        if not plan.why_not_graded(card)
+        and any(plan.is_answered_by(card, name) for name in plan.run.tutors if name in plan.tutors)
+    ]
 
 
 def table_columns(run: ReportInput, cards: Sequence[Card], ranking: Ranking) -> list[RankedColumn]:
@@ -178,7 +184,7 @@ def table_rows(
                 entry.group,
                 protocol if protocol != plan.run.protocol else None,
                 isinstance(entry, BaselineModel),
-                not any(tutor == name for (tutor, _), _ in heads),
+                any(cell.not_asked is None for cell in cells) and not any(tutor == name for (tutor, _), _ in heads),
                 ranked.get(name),
                 cells,
                 (usd or {}).get(name),
@@ -276,13 +282,11 @@ def missing_lines(
                 continue
             missing: dict[str, list[str]] = {}
             for tutor in (name for name in plan.run.tutors if name in plan.tutors):
-                if card.tutors != "all" and plan.why_not_answerable(card, tutor):
-                    continue  # a task for other kinds of tutors is not missing
+                if plan.why_not_answerable(card, tutor):
+                    continue  # what a tutor was not asked is not missing
                 score = headlines.get((card.task, tutor))
                 if score is None or score.value is None:
-                    why = plan.why_not_answerable(card, tutor) or without_headline(
-                        scores.get(benchmark, []), card, tutor
-                    )
+                    why = without_headline(scores.get(benchmark, []), card, tutor)
                     missing.setdefault(why, []).append(display_label(plan, tutor))
             lines += [f"{card.title}: {why} ({join_first(tutors)})" for why, tutors in missing.items()]
     return lines
@@ -306,7 +310,7 @@ def overview_section(
     """Return the template variables of the overview. lacking: lines on missing headline scores."""
     plan = run.plan
     by_scoring: dict[Scoring, Ranking] = rankings.by_scoring
-    cards = graded_cards(plan, selected)
+    cards = graded_cards(run, selected)
     usd = prices(plan, runtime, run.sizes)
     return {
         "line": run_line(run, selected, runtime),
@@ -316,7 +320,11 @@ def overview_section(
         "columns": {scoring: table_columns(run, cards, by_scoring[scoring]) for scoring in SCORINGS},
         "tables": {scoring: table_rows(plan, cards, run.scores, by_scoring[scoring], usd) for scoring in SCORINGS},
         "priced": bool(usd),
-        "ungraded": [(card, plan.why_not_graded(card)) for card in all_cards(selected) if plan.why_not_graded(card)],
+        "ungraded": [
+            (card, plan.why_not_graded(card) or "no tutor of this run was asked")
+            for card in all_cards(selected)
+            if card not in cards
+        ],
         "unjudged": [card.title for card in cards if card.task in plan.tasks_without_rubric.get(card.benchmark, [])],
         "price_picture": price_picture(by_scoring["robust"], usd),
         "repeated": repeat_rows(run),
