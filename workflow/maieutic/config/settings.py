@@ -287,7 +287,7 @@ class Report(StrictModel):
         ge=0,
         le=1,
         description=(
-            "Minimum share of items with a grade for a tutor to be ranked. Tutors with fewer readable replies are marked."
+            "Minimum share of graded items for a tutor to be ranked. Tutors with fewer readable replies are marked."
         ),
     )
     equivalence: float = Field(
