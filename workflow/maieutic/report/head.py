@@ -97,13 +97,27 @@ def task_page(task: RankedTask) -> str:
 
 
 def separation_chips(ranking: Ranking, selected: Mapping[str, Sequence[Card]]) -> Iterable[Chip]:
-    """Yield a chip for each task that cannot tell tutors apart, because a trivial tutor does as well."""
-    for task in ranking.tasks:
-        if task.reason and task.reason.startswith("does not separate"):
-            title = paper_title(task.benchmark) if len(selected[task.benchmark]) == 1 else task.title
-            yield Chip(text=f"{title} {task.reason}", state="bad", address=task_page(task))
-        elif task.reason and task.reason.startswith("no tutor beats"):
-            yield Chip(text=f"On {task.title} {task.reason}", state="bad", address=task_page(task))
+    """Yield a chip for each task that cannot tell tutors apart, because a trivial tutor does as well; one for many."""
+    apart = [task for task in ranking.tasks if task.reason and task.reason.startswith("does not separate")]
+    beaten = [task for task in ranking.tasks if task.reason and task.reason.startswith("no tutor beats")]
+
+    def title(task: RankedTask) -> str:
+        return paper_title(task.benchmark) if len(selected[task.benchmark]) == 1 else task.title
+
+    if len(apart) > MOST_CHIPS:
+        names = join_names([f"{title(task)} ({task.floor:.2f}, {task.ceiling:.2f})" for task in apart])
+        text = f"{len(apart)} tasks do not separate, since a trivial tutor reaches the human reference: {names}"
+        yield Chip(text=text, state="bad", address=task_page(apart[0]))
+    else:
+        for task in apart:
+            yield Chip(text=f"{title(task)} {task.reason}", state="bad", address=task_page(task))
+    if len(beaten) > MOST_CHIPS:
+        names = join_names([f"{title(task)} ({task.floor:.2f})" for task in beaten])
+        text = f"On {len(beaten)} of {len(ranking.tasks)} tasks no tutor beats a trivial one: {names}"
+        yield Chip(text=text, state="bad", address=task_page(beaten[0]))
+    else:
+        for task in beaten:
+            yield Chip(text=f"On {title(task)} {task.reason}", state="bad", address=task_page(task))
 
 
 def floor_chips(ranking: Ranking) -> Iterable[Chip]:

@@ -20,6 +20,7 @@ from maieutic.report.traffic_light import headline_grader
 from maieutic.scores.score import FLIP_RATE, WITHIN_DEVIATION
 
 MOST_NAMED = 4  # maximum number of tutors that one line names
+MOST_CHIPS = 7  # number of remarks above the table; the others are folded
 SHADES = 8  # number of shades of the table's cells
 Headlines = Mapping[tuple[str, str], ReportedScore]  # headline scores of one benchmark, by task and tutor
 
@@ -315,7 +316,7 @@ def overview_section(
     return {
         "line": run_line(run, selected, runtime),
         "ranking": by_scoring["robust"],
-        "rankings": by_scoring,
+        "most_chips": MOST_CHIPS,
         "benchmarks": [(name, sum(card.benchmark == name for card in cards)) for name in selected],
         "columns": {scoring: table_columns(run, cards, by_scoring[scoring]) for scoring in SCORINGS},
         "tables": {scoring: table_rows(plan, cards, run.scores, by_scoring[scoring], usd) for scoring in SCORINGS},
