@@ -8,12 +8,14 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from maieutic.config.settings import Config
 from maieutic.core.records import Difference, ReportedScore
 from maieutic.plan.plan import Plan
 from maieutic.report.contrasts import Contrast
 from maieutic.report.head import chips_of
+from maieutic.report.overview import price_picture, prices, shares_won
 from maieutic.report.ranking import (
     RankedTask,
     Ranking,
@@ -263,3 +265,33 @@ def test_the_order_of_the_run_file_changes_nothing(seed: int, tmp_path: Path) ->
     assert rankings[0].sentence and set(rankings[0].leaders) == {
         row.tutor for row in rankings[0].tutors if row.best == 1
     }
+
+
+# prices ---------------------------------------------------------------------------------------------------------------
+
+
+def test_price_stands_against_the_share_of_comparisons_won(tmp_path: Path) -> None:
+    values = {"a": 0.5, "b": 0.9, "c": 0.7}
+    scores = [score(name, task, value) for name, value in values.items() for task in TASKS]
+    ranking = ranked(tmp_path, [*values], scores)
+    assert shares_won(ranking) == {"a": 0.0, "b": 1.0, "c": 0.5}
+    plan = Plan(configuration([*values], [f"{BENCHMARK}/{task}" for task in TASKS]))
+    runtime = pd.DataFrame(
+        [{"benchmark": BENCHMARK, "tutor": name, "usd": usd} for name, usd in (("a", 1.0), ("b", 2.0), ("c", None))]
+    )
+    usd = prices(plan, runtime, {(BENCHMARK, task): 50 for task in TASKS})
+    assert usd == {"a": pytest.approx(100 / 150), "b": pytest.approx(200 / 150)}, "c has no price"
+    picture = price_picture(ranking, usd)
+    assert (
+        picture.startswith("<svg") and "share of comparisons won" in picture and "US dollars for 100 items" in picture
+    )
+    assert price_picture(ranking, {"a": 0.1}) == "" and price_picture(ranking, {"a": 0.0, "b": 0.1}) == ""
+
+
+def test_one_remark_stands_for_many_tasks_and_tutors(tmp_path: Path) -> None:
+    values = {"a": 0.1, "b": 0.2, "c": 0.15}
+    floors = {"floor": 0.5, "ceiling": 1.0, "unreadable": 300}
+    scores = [score(name, task, value, **floors) for name, value in values.items() for task in TASKS]
+    texts = [chip.text for chip in ranked(tmp_path, [*values], scores).chips]
+    assert sum("no tutor beats a trivial one" in text for text in texts) == 1
+    assert "3 tutors: less than 80\u00a0% of the answers can be used on at least one task (a, b and c)" in texts

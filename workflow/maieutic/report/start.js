@@ -75,7 +75,7 @@ for (const board of document.querySelectorAll(".board-of")) {
   });
 }
 
-// A table that is wider than its place fades out at its right edge until it is scrolled to its end.
+// A table that is wider than its place has a shadow at its right edge until it is scrolled to its end.
 const scrolled = [...document.querySelectorAll(".scroll")];
 const markWide = (place) => place.classList.toggle("goes-on", place.scrollLeft + place.clientWidth < place.scrollWidth - 4);
 const markShown = () => { for (const place of scrolled) if (place.offsetParent) markWide(place); };
@@ -115,6 +115,7 @@ for (const figure of document.querySelectorAll("figure[data-file]")) {
   figure.append(make("p", { class: "buttons" }, button, " ", png));
 }
 
+document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); document.querySelector("main").focus(); });
 document.getElementById("jump").addEventListener("change", (event) => { if (event.target.value) location.hash = event.target.value; });
 addEventListener("hashchange", show);
 show();
