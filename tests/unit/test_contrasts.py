@@ -167,6 +167,16 @@ async def read_board(browser: Browser) -> dict[str, Any]:
     for kind, position in (("csv", 1), ("svg", 4), ("png", 5)):
         await browser.click(f".board-of .buttons button:nth-of-type({position})")
         observed[f"board {kind}"] = (await browser.downloaded(f"ranking-robust.{kind}")).read_bytes()
+    first = "table.board:not([hidden]) button.cell"
+    observed["stops"] = await browser.run(
+        f"[...document.querySelectorAll('{first}')].filter((one) => one.tabIndex === 0).length"
+    )
+    await browser.run(f"document.querySelector('{first}').focus()")
+    await browser.press("ArrowRight")
+    await browser.press("ArrowDown")
+    observed["moved"] = await browser.run(
+        "[document.activeElement.closest('tr').rowIndex, document.activeElement.parentElement.cellIndex]"
+    )
     # A name that breaks at its hyphens and a right-to-left name stay within their column.
     observed["overflow"] = await browser.run("""(() => {
       const table = document.querySelector("table.board:not([hidden])");
@@ -334,6 +344,7 @@ def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None
         assert set(groups) == {0, 1}, "unreadable tutors are last"
     assert observed["sort"] == [[2, "ascending"]] and len(observed["skills"]) > 2
     assert observed["columns left"] == [observed["skills"][1]]
+    assert observed["stops"] == 1 and observed["moved"] == [3, 3], "one stop of the tab key, and arrows within"
     assert observed["overflow"][0] >= 2 and observed["overflow"][1] == 0
     assert observed["no keys"] and observed["passages"] > 0 and observed["passage"]
     assert observed["faults"] == [], "the page's policy blocks none of its own parts"

@@ -17,6 +17,8 @@ function filterBoards(controls) {
     const chosen = (column) => ["benchmark", "skill", "task"].every((key) => !controls[key]?.value || column[key] === controls[key].value);
     columnsOf.get(table).forEach((column, at) => { if (column.benchmark) grid.column(at).visible(chosen(column), false); });
     grid.search.fixed("chosen", (text, cells, index) => !controls.group?.value || grid.row(index).node().dataset.group === controls.group.value).draw();
+    const cells = [...table.querySelectorAll("button.cell")];
+    if (cells.length && cells.every((cell) => cell.tabIndex < 0)) cells[0].tabIndex = 0;
   }
 }
 
@@ -72,6 +74,30 @@ for (const board of document.querySelectorAll(".board-of")) {
   board.addEventListener("pointerout", (event) => {
     const tip = tipAt(event);
     if (event.pointerType === "mouse" && tip && !event.target.closest(".cell").contains(event.relatedTarget)) tip.hidePopover();
+  });
+}
+
+// The values of a table are one stop of the tab key; the arrow keys move between them.
+const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+for (const table of document.querySelectorAll("table.board")) {
+  [...table.querySelectorAll("button.cell")].forEach((button, at) => { button.tabIndex = at ? -1 : 0; });
+  table.addEventListener("keydown", (event) => {
+    const cell = event.target.closest("button.cell")?.parentElement;
+    const step = STEPS[event.key];
+    if (!cell || !step) return;
+    event.preventDefault();
+    const rows = [...table.tBodies[0].rows];
+    let [down, across] = [rows.indexOf(cell.parentElement), cell.cellIndex];
+    for (;;) {
+      [down, across] = [down + step[0], across + step[1]];
+      const other = rows[down]?.cells[across];
+      if (!other) return;
+      const next = other.querySelector("button.cell");
+      if (!next) continue; // a cell without a value
+      event.target.tabIndex = -1;
+      next.tabIndex = 0;
+      return next.focus();
+    }
   });
 }
 
