@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from maieutic.config.people import PreferenceSet
 from maieutic.core.errors import UserError
-from maieutic.datasets.histories import UnknownSpeakersError, read_history, roles_of_words
+from maieutic.datasets.histories import (
+    UndividedError,
+    UnknownSpeakersError,
+    check_divided,
+    read_histories,
+    read_history,
+    roles_of_words,
+)
 from maieutic.datasets.pair_table import preferences_of_table
 from maieutic.preparation.own_readings import check_histories
 from maieutic.serving.conversations import merge_turns
@@ -31,7 +38,10 @@ READ: dict[str, tuple[Any, list[tuple[str, str]]]] = {
     "JSON in a cell": (json.dumps([{"role": "user", "content": "54"}]), [(S, "54")]),
     "no speaker at all": ("I think it is 54", [(S, "I think it is 54")]),
     "a ratio is no speaker": ("Is 3:4 the same as 6:8?", [(S, "Is 3:4 the same as 6:8?")]),
-    "a word of the student's": ("Tutor: Why?\nStudent: So\nAnswer: 5", [(T, "Why?"), (S, "So\nAnswer: 5")]),
+    "an indented word of the student's": ("Tutor: Why?\nStudent: So\n  Answer: 5", [(T, "Why?"), (S, "So\n  Answer: 5")]),
+    "no blank behind the colon": ("Lehrer: x\nSch\u00fcler:5", [(T, "x"), (S, "5")]),
+    "the colon of Chinese": ("Tutor\uff1ahi\nStudent\uff1ayo", [(T, "hi"), (S, "yo")]),
+    "quoted speakers": ('"Tutor": hi\n[Student]: yo', [(T, "hi"), (S, "yo")]),
     "a link": ("Tutor: see\nhttps://example.org/a\nStudent: ok", [(T, "see\nhttps://example.org/a"), (S, "ok")]),
 }  # fmt: skip
 
@@ -43,6 +53,10 @@ def test_a_dialogue_is_divided_into_its_turns(history: Any, turns: list[tuple[st
 
 DOUBTED = {
     "a word for a student that is unknown": ("Teacher: What is 7x8?\nPupils: 54", ["Pupils"]),
+    "a further speaker behind the student": ("Student: I got 5\nMs Lee: How?", ["Ms Lee"]),
+    "a further speaker at the end": ("Tutor: a\nStudent: b\nAnna: c", ["Anna"]),
+    "two students": ("Student: a\nStudent 2: b", ["Student 2"]),
+    "a word of a message": ("Tutor: Why?\nStudent: So\nAnswer: 5", ["Answer"]),
     "names": ("Ana: What is 7x8?\nBen: 54", ["Ana", "Ben"]),
     "a role with a name": ("Tutor (Ann): 2x3?\nStudent: 5", ["Tutor (Ann)"]),
     "another language": ("教师: 7x8?\n学生: 54", ["教师", "学生"]),
@@ -59,6 +73,13 @@ def test_words_that_may_be_speakers_are_a_doubt(history: Any, words: list[str]) 
 
 REFUSED = {
     "two speakers in a line": "Tutor: 7x8? Student: 54",
+    "two in small letters": "tutor: what is 2+2? student: 4",
+    "two of German in a line": "Lehrer: x Sch\u00fcler: 4",
+    "written line breaks": "Tutor: hi\\nStudent: ok",
+    "line breaks of HTML": "Tutor: hi<br>Student: ok",
+    "a speaker before a dash": "Tutor: a\nStudent - b",
+    "a speaker in brackets": "Tutor: hi\n[Student] yo",
+    "a system's line": "Student: hi\nSystem: be nice\nTutor: ok",
     "text before the first speaker": "the lesson begins\nTutor: 7x8?\nStudent: 54",
     "a list that Python has written": "[{'role': 'user', 'content': '7 x 8'}]",
     "a time before the speaker": "[10:32] Tutor: 7x8?\n[10:33] Student: 54",
@@ -70,7 +91,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("history", REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_divided_is_refused(history: Any) -> None:
-    with pytest.raises(ValueError, match=r"has |may |is "):
+    with pytest.raises(UndividedError, match=r"has |may |is "):
         read_history(history, ROLES)
 
 
@@ -116,7 +137,10 @@ def test_all_unknown_speakers_are_named_once_and_the_flag_settles_them(tmp_path:
     write_table(path, out=out, dialogues=HistoryOptions(["dialog"], ["Ana=tutor", "Ben=student", "Hint=text"]))
     check(out)
     record = json.loads(out.read_text(encoding="utf-8").splitlines()[1])
-    assert record["dialog"] == "Tutor: What is 1?\nStudent: 54\nHint: think"
+    assert record["dialog"] == "Tutor: What is 1?\nStudent: 54\n  Hint: think", "a line that is no speaker is indented"
+    again = table(tmp_path / "q.jsonl", ["Student: x\nTutor: Look\nHint: use 5"])
+    write_table(again, out=tmp_path / "again.jsonl", dialogues=HistoryOptions(["dialog"], ["Hint=text"]))
+    check(tmp_path / "again.jsonl")
 
 
 def test_an_unknown_third_speaker_is_a_doubt_and_its_flag_settles_it(tmp_path: Path) -> None:
@@ -127,3 +151,10 @@ def test_an_unknown_third_speaker_is_a_doubt_and_its_flag_settles_it(tmp_path: P
     out = tmp_path / "out.jsonl"
     write_table(path, out=out, dialogues=HistoryOptions(["dialog"], ["Helper=text"]))
     check(out)
+
+
+def test_an_empty_list_and_a_column_with_braces_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="of record 1 has no turn"):
+        check(table(tmp_path / "p.jsonl", ["[]"]))
+    with pytest.raises(UserError, match=r"column hist\{x\} has words before a colon"):
+        check_divided(read_histories(["Ana: hi"], {}), "f", "hist{x}", "run `maieutic table hist{x} {}`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ from maieutic.report.contrasts import Contrast
 from maieutic.report.head import chips_of
 from maieutic.report.overview import price_picture, prices, shares_won
 from maieutic.report.ranking import (
+    NOT_COMPARED,
     RankedTask,
     Ranking,
     ahead_relation,
     complete_block,
+    floor_counts,
+    is_at_floor,
     rank_tutors,
     ranks_from,
 )
@@ -75,12 +79,26 @@ def keys(*tasks: str) -> set[tuple[str, str]]:
     return {(BENCHMARK, task) for task in tasks}
 
 
-BLOCKS: list[tuple[str, dict[str, set[tuple[str, str]]], str, str, str]] = [
+BLOCKS: list[tuple[str, dict[str, set[tuple[str, str]]], str, Sequence[str], str]] = [
     ("everything is there", {"a": keys(), "b": keys()}, "xy", "ab", "xy"),
     ("one tutor lacks most tasks", {"a": keys(), "b": keys(), "c": keys("x", "y")}, "xyz", "ab", "xyz"),
     ("one task lacks most tutors", {"a": keys("x"), "b": keys("x"), "c": keys()}, "xyz", "abc", "yz"),
     ("as much of a task as of a tutor", {"a": keys(), "b": keys("x")}, "xy", "ab", "y"),
     ("a tutor without any value", {"a": keys(), "b": keys(), "c": keys("x")}, "x", "ab", "x"),
+    (
+        "what was left out early fits in the end",
+        {"t0": keys("0"), "t1": keys("2"), "t2": keys("0", "1"), "t3": keys("1")},
+        "012",
+        ["t0", "t2", "t3"],
+        "2",
+    ),
+    (
+        "a task that was left out early fits in the end",
+        {"t0": keys(), "t1": keys("1", "2"), "t2": keys("1", "3"), "t3": keys("0")},
+        "0123",
+        ["t0", "t3"],
+        "123",
+    ),
     ("nobody has a value", {"a": keys("x"), "b": keys("x")}, "x", "", ""),
     ("no task leads", {"a": keys(), "b": keys()}, "", "", ""),
 ]
@@ -88,7 +106,7 @@ BLOCKS: list[tuple[str, dict[str, set[tuple[str, str]]], str, str, str]] = [
 
 @pytest.mark.parametrize(("why", "lacking", "tasks", "ranked", "leading"), BLOCKS, ids=[case[0] for case in BLOCKS])
 def test_every_ranked_tutor_has_a_value_on_each_leading_task(
-    why: str, lacking: dict[str, set[tuple[str, str]]], tasks: str, ranked: str, leading: str
+    why: str, lacking: dict[str, set[tuple[str, str]]], tasks: str, ranked: Sequence[str], leading: str
 ) -> None:
     for names, order in itertools.product(itertools.permutations(lacking), itertools.permutations(tasks)):
         block = complete_block({name: lacking[name] for name in names}, [(BENCHMARK, task) for task in order])
@@ -196,7 +214,7 @@ def test_a_tutor_below_its_floor_is_named(tmp_path: Path) -> None:
     scores = [score("a", TASKS[0], 0.4, floor=0.5, ceiling=1.0), score("b", TASKS[0], 0.9, floor=0.5, ceiling=1.0)]
     ranking = ranked(tmp_path, ["a", "b"], scores, TASKS[:1])
     assert ranking.chips[0].text == "a: not above a trivial tutor on Problem solving"
-    assert ranking.leaders == ["b"] and ranking.tutors[1].at_floor == [TASKS[0]]
+    assert ranking.leaders == ["b"] and ranking.tutors[1].at_floor == [f"{BENCHMARK}/{TASKS[0]}"]
 
 
 def test_a_red_judge_decides_nothing(tmp_path: Path) -> None:
@@ -235,6 +253,30 @@ def test_a_baseline_of_the_run_is_no_competitor(tmp_path: Path) -> None:
     assert ranking.leaders == ["b"] and {row.tutor for row in ranking.tutors} == {"a", "b"}
 
 
+def test_where_less_is_better_the_floor_is_the_lowest_trivial_value() -> None:
+    for value, at_floor in ((0.10, False), (0.50, True), (0.60, True)):
+        assert is_at_floor(score("a", TASKS[0], value, floor=0.5), higher_is_better=False) == at_floor
+    fields = {"benchmark": BENCHMARK, "task": TASKS[0], "title": "t", "metric": "m", "higher_is_better": False}
+    task = RankedTask(**fields, floor=0.5, leads=True)
+    counts = floor_counts("a", [task], {("a", task.key): score("a", TASKS[0], 0.1, floor=0.5)})
+    assert counts == {"above_floor": 1, "with_floor": 1, "at_floor": []}
+
+
+def test_a_task_whose_comparisons_are_missing_does_not_lead(tmp_path: Path) -> None:
+    scores = [score(name, task, value) for name, value in (("a", 0.5), ("b", 0.9)) for task in TASKS[:2]]
+    plan = Plan(configuration(["a", "b"], [f"{BENCHMARK}/{task}" for task in TASKS[:2]]))
+    write_differences(tmp_path, [entry for entry in scores if entry.task == TASKS[0]], ["a", "b"])
+    ranking = rank_tutors(plan, tmp_path, {BENCHMARK: scores}, lambda *args: Light("green", "")).by_scoring["robust"]
+    assert task_of(ranking, TASKS[1]).reason == NOT_COMPARED and task_of(ranking, TASKS[0]).leads
+
+
+def test_a_run_in_which_nothing_can_be_ranked_names_the_reason(tmp_path: Path) -> None:
+    few = [score(name, TASKS[0], 0.5, n=40, missing=360) for name in ("a", "b")]
+    assert ranked(tmp_path, ["a", "b"], few, TASKS[:1]).sentence.endswith("enough graded items on the tasks that lead")
+    alone = [score("a", TASKS[0], 0.5, low=None, high=None, floor=0.2)]
+    assert "no value that can be compared with a trivial tutor" in ranked(tmp_path, ["a"], alone, TASKS[:1]).sentence
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_order_of_the_run_file_changes_nothing(seed: int, tmp_path: Path) -> None:
     """Runs of random make-up: values, floors, ceilings, missing items; three orders of tutors and tasks each."""
@@ -256,12 +298,7 @@ def test_the_order_of_the_run_file_changes_nothing(seed: int, tmp_path: Path) ->
         rankings.append(
             ranked(tmp_path / str(number), list(tutors), list(scores), tuple(chance.sample(tasks, len(tasks))))
         )
-    first = rankings[0].model_dump()
-    for other in rankings[1:]:
-        described = other.model_dump()
-        for ranking in (first, described):
-            ranking["tasks"].sort(key=lambda task: task["task"])
-        assert described == first
+    assert all(other == rankings[0] for other in rankings[1:])
     assert rankings[0].sentence and set(rankings[0].leaders) == {
         row.tutor for row in rankings[0].tutors if row.best == 1
     }

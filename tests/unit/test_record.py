@@ -501,18 +501,26 @@ def test_a_gate_decides_by_the_interval(
         centre=gain if error else None, error=error or None, largest=1.0,
     )  # fmt: skip
     change = ScoreChange(card, "Always 0", score, score, difference)
-    decision, [printed] = decide_gate([change], "mathtutorbench/problem_solving", margin)
+    decision, [printed] = decide_gate([change], [], "mathtutorbench/problem_solving", margin)
     assert decision == code and line in printed, why
     with pytest.raises(UserError, match="no score of both runs is named bleu"):
-        decide_gate([change], "bleu", margin)
+        decide_gate([change], [], "bleu", margin)
 
 
-def test_the_gate_of_equal_runs_is_an_exit_code(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compare(run, run, gate="problem_solving", margin=1.0)
-    assert "passed" in capsys.readouterr().out
+def test_the_gate_of_equal_runs_is_an_exit_code(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compare(run, run, gate="problem_solving")
+    assert "passed" in capsys.readouterr().out, "the same grades are no loss, whatever the margin is"
+    later = tmp_path / "results"
+    shutil.copytree(run.parent, later)
+    rewrite(
+        later / "report/config.yaml",
+        lambda text: text.replace("    - always-0\n", "", 1).replace("  - always-0\n", "", 1),
+    )
     with pytest.raises(SystemExit) as ended:
-        compare(run, run, gate="problem_solving", margin=0.0)
-    assert ended.value.code == 4 and "open" in capsys.readouterr().out
+        compare(run, later / "report", gate="problem_solving", margin=1.0)
+    assert ended.value.code == 4 and "Always 0: open, no score in the second run" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_a_shared_run_is_compared_as_a_folder_or_an_archive(

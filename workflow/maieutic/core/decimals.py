@@ -37,7 +37,7 @@ CURRENCY_CODE = re.compile(  # of ISO 4217, or its usual abbreviation
 )
 FORMULA = re.compile(r"^\$([^$]+)\$$")  # a number in the marks of a formula
 # A fraction of LaTeX, after the whole number of a mixed one if it has one
-LATEX_FRACTION = re.compile(r"(?:(?<=\d)((?:\\[,;:! ]|~|\s)*))?\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
+LATEX_FRACTION = re.compile(r"(?:(?<=\d)((?:\\[,;:! ]|~|\s)*))?\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}")
 LATEX = {"\\$": "$", "\\%": "%", "{,}": "", "\\,": "", "\\!": "", "^\\circ": "", "^{\\circ}": ""}  # of numbers
 # A price without cents, as in Switzerland, Germany and India
 WHOLE_PRICE = re.compile(r"(\d)(?:[.,](?:\u2013|\u2014|-{1,2})|/-)$")

@@ -33,6 +33,7 @@ from maieutic.scores.differences import (
 from maieutic.scores.score import GradeIndex, Measurement, index_grades, measure_task
 
 WORSE_CODE, OPEN_CODE = 3, 4  # exit codes of a gate
+MOST_MISSING = 0.25  # items without a grade for each graded one, above which a gate decides nothing
 IGNORED_KEYS = {"report", "containers", "interpreters", "servers", "limits"}  # top-level keys that do not affect scores
 DIGITS = 3
 NO_DIFFERENCE = ("–", "–", "–")
@@ -55,21 +56,41 @@ def compare(
     computed on these pairs of replies, with an interval, a p value and a verdict. The intervals of all differences hold
     together with a probability of 95 %.
 
-    With --gate, the exit code is 0 if every loss is smaller than the margin beyond chance, 3 if the second run is worse
-    beyond chance, and 4 if this is open.
+    With --gate, the exit code is 0 if every loss is smaller than the margin beyond chance; otherwise it is 3 if the
+    second run is worse beyond chance, and else 4.
     """
     with run_folder_at(first) as first_folder, run_folder_at(second) as second_folder:
-        changes = compare_folders(first_folder, second_folder)
+        changes, lost = compare_folders(first_folder, second_folder)
     if gate is not None:
-        decision, lines = decide_gate(changes, gate, margin)
+        decision, lines = decide_gate(changes, lost, gate, margin)
         for line in lines:
             say(visible_text(line))
         if decision:
             raise SystemExit(decision)
 
 
-def compare_folders(first: Path, second: Path) -> list[ScoreChange]:
-    """Print the differences between two runs, and return the changes of scores.
+class LostScore(NamedTuple):
+    """A headline score of the first run that the second run does not have."""
+
+    benchmark: str
+    task: str
+    label: str
+    metric: str
+
+
+def lost_scores(before: FinishedRun, after: FinishedRun, changes: Sequence[ScoreChange]) -> list[LostScore]:
+    """Return the headline scores of the first run's tutors without a counterpart in the second run."""
+    kept = {(change.card.benchmark, change.card.task, str(change.second.tutor)) for change in changes}
+    return [
+        LostScore(str(score.benchmark), score.task, display_label(before.plan, tutor), score.metric)
+        for tutor in before.plan.run.tutors
+        for score in before.headlines(tutor)
+        if (str(score.benchmark), score.task, tutor) not in kept
+    ]
+
+
+def compare_folders(first: Path, second: Path) -> tuple[list[ScoreChange], list[LostScore]]:
+    """Print the differences between two runs, and return the changes of scores and the scores that are lost.
 
     first, second: the runs' own folders.
     """
@@ -100,10 +121,12 @@ def compare_folders(first: Path, second: Path) -> list[ScoreChange]:
             console.print(f"{together} with a probability of 95 %; p: of each difference alone", markup=False)
     else:
         console.print("no tutor has scores on the same task in both runs", markup=False)
-    return changes
+    return changes, lost_scores(before, after, changes)
 
 
-def decide_gate(changes: Sequence[ScoreChange], gate: str, margin: float) -> tuple[int, list[str]]:
+def decide_gate(
+    changes: Sequence[ScoreChange], lost: Sequence[LostScore], gate: str, margin: float
+) -> tuple[int, list[str]]:
     """Return the exit code of a gate, and a line for each difference that it rests on.
 
     Their intervals hold together with a probability of 95 %. The code is 0 if each lies above -margin, WORSE_CODE if
@@ -116,10 +139,15 @@ def decide_gate(changes: Sequence[ScoreChange], gate: str, margin: float) -> tup
         for change in changes
         if gate in (change.card.task, f"{change.card.benchmark}/{change.card.task}", change.second.metric)
     ]
-    if not guarded:
+    absent = [score for score in lost if gate in (score.task, f"{score.benchmark}/{score.task}", score.metric)]
+    if not guarded and not absent:
         known = dict.fromkeys(f"{change.card.benchmark}/{change.card.task}" for change in changes)
-        raise UserError("--gate", f"no score of both runs is named {gate}", f"use one of {', '.join(known) or 'none'}")
-    codes, lines = [], []
+        fix = f"use one of {', '.join(known)}" if known else "compare runs with a tutor and a task in common"
+        raise UserError("--gate", f"no score of both runs is named {gate}", fix)
+    codes = [OPEN_CODE for _ in absent]
+    lines = [
+        f"gate {score.benchmark}/{score.task}, {score.label}: open, no score in the second run" for score in absent
+    ]
     for change in guarded:
         place = f"gate {change.card.benchmark}/{change.card.task}, {change.label}"
         if isinstance(change.difference, str):
@@ -128,9 +156,12 @@ def decide_gate(changes: Sequence[ScoreChange], gate: str, margin: float) -> tup
             continue
         higher = change.card.metrics[change.second.metric].higher_is_better is not False
         gain = change.difference if higher else reversed_difference(change.difference)
-        low, high = simultaneous_interval(gain, len(guarded))
+        low, high = (0.0, 0.0) if gain.same else simultaneous_interval(gain, len(guarded))
         interval = f"{number_cell(gain.value)} [{number_cell(low)}, {number_cell(high)}]"
-        if low is not None and low > -margin:
+        if few := [score for score in (change.first, change.second) if score.missing > MOST_MISSING * score.n]:
+            codes.append(OPEN_CODE)
+            lines.append(f"{place}: open, {few[0].missing} of {few[0].n + few[0].missing} items have no grade")
+        elif low is not None and (low > -margin or gain.same):
             codes.append(0)
             lines.append(f"{place}: passed, {interval} lies above {-margin:g}")
         elif high is not None and high < 0:

@@ -36,14 +36,19 @@ def score_cell(score: ReportedScore | None) -> str:
     return f"{score.value:.2f}{interval}{missing}"
 
 
-def task_heading(run: FinishedRun, card: Card, light: LightOf) -> str:
-    """Return a task's title and headline metric. If a model grades the metric, its name and traffic light are added."""
+def task_heading(run: FinishedRun, card: Card, light: LightOf, ranking: Ranking | None = None) -> str:
+    """Return a task's title and headline metric. If a model grades the metric, its name and traffic light are added.
+
+    The light is that of the ranking, the lowest on a tutor of the run.
+    """
     words = f"{card.title} ({card.headline.replace('_', ' ')})"
     by = headline_grader(run.plan, card)
     kind = kind_on(run.plan, by, card) if by else None
     if by is None or kind is None:
         return words
-    return f"{words}, by {display_label(run.plan, by)} {LIGHT_SYMBOLS[light(by, kind).colour]}"
+    ranked = {task.key: task.light for task in ranking.tasks} if ranking else {}
+    colour = ranked.get((card.benchmark, card.task)) or light(by, kind).colour
+    return f"{words}, by {display_label(run.plan, by)} {LIGHT_SYMBOLS[colour]}"
 
 
 def light_lines(run: FinishedRun, light: LightOf) -> list[str]:
@@ -74,7 +79,7 @@ def run_markdown(run: FinishedRun) -> str:
         lines += [*finding_lines(ranking), ""]
     for benchmark, loaded_cards in plan.benchmarks.items():
         cards = [loaded.card for loaded in loaded_cards]
-        heads = ["Tutor", *(task_heading(run, card, light) for card in cards)]
+        heads = ["Tutor", *(task_heading(run, card, light, ranking) for card in cards)]
         lines += [
             f"### {paper_title(benchmark)}",
             "",

@@ -32,7 +32,7 @@ from maieutic.serving.pictures import readable_content
 THUMBNAIL = 480  # maximum length, in pixels, of the longer side of a picture on the page
 LONGEST_TITLE = 90  # maximum number of characters of an item's title
 TITLE_FIELDS = ("question", "problem", "seed_problem")  # variables of items that are good titles
-NO_LETTERS = re.compile(r"\\n|[\W_]+")  # signs in which layouts of one text differ
+NO_LETTERS = re.compile(r"\\n|\s+")  # signs in which layouts of one text differ
 LONGEST = 4000  # maximum number of characters of one text on the page
 
 

@@ -71,7 +71,7 @@ def ranked_numbers(table: html.HtmlElement) -> pd.DataFrame:
                 measured = {name: cell.get(f"data-{name}") or None for name in numbers}
                 names = {"rank": rank, "tutor": tutor.strip(), "group": row.get("data-group")}
                 task = {"benchmark": head.get("data-benchmark"), "task": head.get("data-task")}
-                leads = {"leads": "no" if "hatched" in cell.get("class", "") else "yes"}
+                leads = {"leads": head.get("data-leads")}
                 rows.append({**names, **task, **measured, **leads})
     columns = ["rank", "tutor", "group", "benchmark", "task", "value", "low", "high", "n", "leads"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(numbers, float)).map(safe_cell)

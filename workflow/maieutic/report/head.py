@@ -122,7 +122,7 @@ def separation_chips(ranking: Ranking, selected: Mapping[str, Sequence[Card]]) -
 
 def floor_chips(ranking: Ranking) -> Iterable[Chip]:
     """Yield chips on tutors that are not above the best trivial tutor on a leading task."""
-    tasks = {task.task: task for task in ranking.tasks}
+    tasks = {f"{task.benchmark}/{task.task}": task for task in ranking.tasks}
     below = [(row.label, [tasks[name].title for name in row.at_floor]) for row in ranking.tutors if row.at_floor]
     first = next((tasks[row.at_floor[0]] for row in ranking.tutors if row.at_floor), None)
     if first is not None:
@@ -167,18 +167,18 @@ def lowest_light(plan: Plan, light: LightOf, by: str, kind: str, criterion: str 
 def answer_chips(run: ReportInput) -> Iterable[Chip]:
     """Yield chips on the tutors' answers: too few that can be used, replies not understood, and the share of all."""
     plan = run.plan
+    titles = {(loaded.card.benchmark, loaded.card.task): loaded.card.title for loaded in plan.cards.values()}
     heads = [
-        score
-        for own_scores in run.scores.values()
+        (titles.get((benchmark, score.task), score.task), score)
+        for benchmark, own_scores in run.scores.items()
         for score in own_scores
         if score.headline and score.scoring == "robust" and score.tutor in plan.run.tutors
     ]
-    titles = {loaded.card.task: loaded.card.title for loaded in plan.cards.values()}
-    known = [(score, score.readable) for score in heads if score.readable is not None]
+    known = [(score, score.readable) for _, score in heads if score.readable is not None]
     least = format_share(plan.config.report.least_readable)
-    silent = grouped(plan, (score for score, share in known if is_silent(plan, share)), titles)
+    silent = grouped(plan, [(title, score) for title, score in heads if is_silent(plan, score.readable)])
     yield from tutor_chips(silent, f"less than {least} of the answers can be used", "bad", "#/items")
-    doubted = grouped(plan, (score for score, _ in known if exceeds_doubt(score)), titles)
+    doubted = grouped(plan, [(title, score) for title, score in heads if exceeds_doubt(score)])
     yield from tutor_chips(doubted, "replies that the parser did not understand", "doubtful", "#/items")
     if known:
         sizes = [score.n + score.missing for score, _ in known]
@@ -187,12 +187,12 @@ def answer_chips(run: ReportInput) -> Iterable[Chip]:
         yield Chip(text=f"{format_share(total)} of the answers can be used", state=state, address="#/items")
 
 
-def grouped(plan: Plan, scores: Iterable[ReportedScore], titles: Mapping[str, str]) -> list[tuple[str, list[str]]]:
-    """Return each tutor's label with the titles of the scores' tasks. Baselines are left out."""
+def grouped(plan: Plan, heads: Iterable[tuple[str, ReportedScore]]) -> list[tuple[str, list[str]]]:
+    """Return each tutor's label with the titles of the tasks, without baselines. heads: scores with their task's title."""
     by_tutor: dict[str, list[str]] = {}
-    for score in scores:
+    for title, score in heads:
         if not isinstance(plan.models[score.tutor], BaselineModel):
-            by_tutor.setdefault(score.tutor, []).append(titles.get(score.task, score.task))
+            by_tutor.setdefault(score.tutor, []).append(title)
     return [(display_label(plan, name), sorted(by_tutor[name])) for name in sorted(by_tutor)]
 
 

@@ -92,7 +92,7 @@ const SORTS = {
 
 // Returns the shown items and replies as lines of JSON, as a table, or as a text.
 function exported(kind, matches) {
-  const records = matches.flatMap(([row, replies]) => replies.map((reply) => ({ task: row.task, id: row.item.id, tutor: reply.model, outcome: outcomeOf(reply), value: gradeOf(reply)?.value ?? null, reply: reply.text, reference: row.item.reference, ...row.item.fields })));
+  const records = matches.flatMap(([row, replies]) => replies.map((reply) => ({ ...row.item.fields, task: row.task, id: row.item.id, tutor: reply.model, outcome: outcomeOf(reply), value: gradeOf(reply)?.value ?? null, reply: reply.text, reference: row.item.reference })));
   if (kind === "jsonl") return records.map((record) => JSON.stringify(record) + "\n").join("");
   const columns = [...new Set(records.flatMap(Object.keys))];
   if (kind === "csv") return [columns, ...records.map((record) => columns.map((name) => String(record[name] ?? "")))].map(csvLine).join("");

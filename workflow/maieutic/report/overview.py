@@ -156,7 +156,7 @@ def table_rows(
         for card in cards:
             task = tasks[card.benchmark, card.task]
             score, share = by_cell.get((name, task.key)), readable.get((name, task.key))
-            at_floor = is_at_floor(score)
+            at_floor = is_at_floor(score, task.higher_is_better)
             hatched = not task.leads or at_floor
             shade = None
             if not hatched and score is not None and score.value is not None:

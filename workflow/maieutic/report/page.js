@@ -73,7 +73,7 @@ function numbersOf(table) {
     const { value, low, high, n } = cell.dataset;
     if (n === undefined) return [];
     const [rank, tutor] = [row.querySelector("td.rank").textContent, row.querySelector("th.name").firstChild.data.trim()];
-    return [[rank, tutor, row.dataset.group, heads[at].dataset.benchmark, heads[at].querySelector("button").textContent, value, low, high, n, cell.classList.contains("hatched") ? "no" : "yes"]];
+    return [[rank, tutor, row.dataset.group, heads[at].dataset.benchmark, heads[at].querySelector("button").textContent, value, low, high, n, heads[at].dataset.leads]];
   }));
   return [["rank", "tutor", "group", "benchmark", "task", "value", "low", "high", "n", "leads"], ...lines].map(csvLine).join("");
 }

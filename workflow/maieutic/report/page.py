@@ -561,7 +561,8 @@ def render_page(run: ReportInput, runtime: pd.DataFrame, items: Path) -> Rendere
         tables |= {table.name: table.rows for table in exported}
     models = {name: plan.models[name] for name in plan.tutors}
     robust = rankings.by_scoring.get("robust")
-    leading = [row.tutor for row in robust.tutors][:2] if robust else []
+    ordered = [row.tutor for row in robust.tutors if row.tutor in compare["tutors"]] if robust else []
+    leading = unique([*ordered, *compare["tutors"]])[:2]
     data = {**browsed, **names_for_scripts(plan), "compare": compare, "leading": leading}
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)

@@ -77,7 +77,7 @@ class RankedTutor(Record):
 
     ahead_of, behind: tutors that it is ahead of, and that are ahead of it; with_floor: number of tasks with a floor and
     an interval; above_floor: number of these on which the whole 95 % interval is above the floor; at_floor: leading
-    tasks on which its value is not above the floor.
+    tasks (benchmark/task) on which its value is not above the floor.
     """
 
     tutor: str
@@ -148,6 +148,9 @@ class Rankings(NamedTuple):
 
 
 NO_RANKINGS = Rankings({}, [])
+NO_VALUE = "no tutor has a value"
+INCOMPLETE = "not every ranked tutor has a value"
+NOT_COMPARED = "its tutors were not compared: the job failed or has not run"
 
 
 def read_rankings(folder: Path) -> dict[str, Ranking]:
@@ -160,7 +163,7 @@ RANKING_FILE = Path(paths.RANKING).name
 
 def rank_tutors(plan: Plan, results: Path, scores: Scores, light: LightOf) -> Rankings:
     """Compare and rank the run's tutors under each scoring, from the jobs that have finished."""
-    cards = {(name, card.task): card for name, cards in selected_cards(plan).items() for card in cards}
+    cards = {(name, card.task): card for name, cards in sorted(selected_cards(plan).items()) for card in cards}
     differences = run_differences(plan, results, cards)
     usable = usable_scores(plan, scores)
     rankings, contrasts = {}, []
@@ -171,13 +174,20 @@ def rank_tutors(plan: Plan, results: Path, scores: Scores, light: LightOf) -> Ra
             for score in own_scores
             if score.headline and score.scoring == scoring
         }
-        tasks = [task_of(plan, card, heads, scores, scoring, light) for card in cards.values()]
+        here = [difference for difference in differences if difference.scoring == scoring]
+        compared = {(str(difference.benchmark), difference.task) for difference in here}
+        tasks = [task_of(plan, card, heads, light) for card in cards.values()]
         tutors = [
             name for name in plan.run.tutors if name in plan.tutors and not isinstance(plan.models[name], BaselineModel)
         ]
         lacking = {name: {task.key for task in tasks if (name, task.key) not in usable} for name in tutors}
+        tasks = [
+            task.model_copy(update={"leads": False, "reason": NOT_COMPARED})
+            if task.leads and task.key not in compared and sum(task.key not in names for names in lacking.values()) > 1
+            else task
+            for task in tasks
+        ]
         block = complete_block(lacking, [task.key for task in tasks if task.leads])
-        here = [difference for difference in differences if difference.scoring == scoring]
         decided = [
             decide(plan, difference, cards, heads, usable, family)
             for difference, family in with_family_sizes(here, block)
@@ -239,35 +249,31 @@ def light_of_task(plan: Plan, card: Card, light: LightOf) -> tuple[str | None, s
     return by, lowest(light(by, kind, tutor, criterion).colour for tutor in (None, *plan.run.tutors))
 
 
-def task_of(
-    plan: Plan,
-    card: Card,
-    heads: Mapping[tuple[str, TaskKey], ReportedScore],
-    scores: Scores,
-    scoring: Scoring,
-    light: LightOf,
-) -> RankedTask:
+def task_of(plan: Plan, card: Card, heads: Mapping[tuple[str, TaskKey], ReportedScore], light: LightOf) -> RankedTask:
     """Return a task of the run; `leads` is True if nothing about the task itself speaks against it."""
     key = (card.benchmark, card.task)
     here = {tutor: score for (tutor, task), score in heads.items() if task == key and score.value is not None}
     metric = card.headline_metric
     by, colour = light_of_task(plan, card, light)
-    floors = {name: here[name].value for name in card.baselines.floor if name in here}
-    floor_tutor = max(sorted(floors), key=lambda name: floors[name] or 0.0, default=None)
-    any_score = next(iter(here.values()), None)
+    higher = metric is None or metric.higher_is_better is not False
+    sign = 1 if higher else -1
+    floors = {name: sign * (here[name].value or 0.0) for name in card.baselines.floor if name in here}
+    floor_tutor = max(sorted(floors), key=lambda name: floors[name], default=None)
+    any_score = next((here[name] for name in sorted(here)), None)
     floor, ceiling = (any_score.floor, any_score.ceiling) if any_score else (None, None)
     values = [
-        score.value
+        sign * score.value
         for tutor, score in here.items()
-        if tutor in plan.run.tutors and not isinstance(plan.models[tutor], BaselineModel)
+        if score.value is not None and tutor in plan.run.tutors and not isinstance(plan.models[tutor], BaselineModel)
     ]
-    higher = metric is None or metric.higher_is_better is not False
     reason = None
     if not values:
-        reason = plan.why_not_graded(card) or "no tutor has a value"
-    elif floor is not None and ceiling is not None and floor >= ceiling and higher:
+        reason = plan.why_not_graded(card) or NO_VALUE
+    elif metric is not None and metric.higher_is_better is None:
+        reason = "no value of its metric is better than another"
+    elif floor is not None and ceiling is not None and sign * floor >= sign * ceiling:
         reason = f"does not separate: a trivial tutor ({floor:.2f}) reaches the human reference ({ceiling:.2f})"
-    elif floor is not None and higher and max(value for value in values if value is not None) <= floor:
+    elif floor is not None and max(values) <= sign * floor:
         name = display_label(plan, floor_tutor) if floor_tutor else "the trivial tutor"
         reason = f"no tutor beats {name} ({floor:.2f})"
     elif colour == "red":
@@ -306,6 +312,9 @@ def complete_block(lacking: Mapping[str, set[TaskKey]], tasks: Sequence[TaskKey]
             by.remove(worst_task)
         else:
             left.remove(worst_tutor)
+    # What was left out early may fit in the end.
+    left |= {name for name in lacking if by and not lacking[name] & by}
+    by |= {task for task in tasks if left and not any(task in lacking[name] for name in left)}
     return Block(frozenset(left), frozenset(by)) if left and by else Block(frozenset(), frozenset())
 
 
@@ -415,7 +424,7 @@ def ranking_of(
     final_tasks = [
         ranked_task(task, ranked, by_task[task.key], heads)
         if task.key in leading
-        else task.model_copy(update={"leads": False, "reason": task.reason or "not every ranked tutor has a value"})
+        else task.model_copy(update={"leads": False, "reason": task.reason or INCOMPLETE})
         for task in tasks
     ]
     described = [
@@ -464,7 +473,7 @@ def ranked_task(
     """Return a leading task with the ranks on it alone. contrasts: differences of the ranked tutors on this task."""
     ranks = ranks_from(sorted(ranked), ahead_relation(ranked, contrasts))
     first = [name for name, (best, _) in ranks.items() if best == 1]
-    leaders = [name for name in first if not is_at_floor(heads.get((name, task.key)))]
+    leaders = [name for name in first if not is_at_floor(heads.get((name, task.key)), task.higher_is_better)]
     return task.model_copy(update={"ranks": ranks, "leaders": leaders if len(first) < len(ranks) else []})
 
 
@@ -475,17 +484,24 @@ def floor_counts(
     with_floor = [
         (task, heads[tutor, task.key]) for task in tasks if (tutor, task.key) in heads and task.floor is not None
     ]
-    bounded = [(score.low, score.floor) for _, score in with_floor if score.low is not None and score.floor is not None]
+    above = [
+        score.low > score.floor if task.higher_is_better else score.high < score.floor
+        for task, score in with_floor
+        if score.low is not None and score.high is not None and score.floor is not None
+    ]
+    at_floor = [task for task, score in with_floor if task.leads and is_at_floor(score, task.higher_is_better)]
     return {
-        "above_floor": sum(low > floor for low, floor in bounded),
-        "with_floor": len(bounded),
-        "at_floor": [task.task for task, score in with_floor if task.leads and is_at_floor(score)],
+        "above_floor": sum(above),
+        "with_floor": len(above),
+        "at_floor": [f"{task.benchmark}/{task.task}" for task in at_floor],
     }
 
 
-def is_at_floor(score: ReportedScore | None) -> bool:
-    """Return True if a score is not above the floor, which means that a trivial tutor does as well."""
-    return score is not None and score.value is not None and score.floor is not None and score.value <= score.floor
+def is_at_floor(score: ReportedScore | None, higher_is_better: bool) -> bool:
+    """Return True if a score is not better than the floor, which means that a trivial tutor does as well."""
+    if score is None or score.value is None or score.floor is None:
+        return False
+    return score.value <= score.floor if higher_is_better else score.value >= score.floor
 
 
 def counted(number: int, noun: str) -> str:
@@ -506,11 +522,16 @@ def finding(
         return "No tutor is evaluated in this run"
     if len(tutors) == 1:
         [row] = tutors
+        if not row.with_floor and any(task.floor is not None for task in tasks):
+            return f"{row.label} has no value that can be compared with a trivial tutor"
         if not row.with_floor:
             return f"{row.label} has no competitor, and no task with a trivial tutor"
         return f"{row.label} is above the best trivial tutor on {row.above_floor} of {counted(row.with_floor, 'task')}"
     if not ranked:
-        return f"No tutor can be ranked: none of {counted(len(tasks), 'task')} tells tutors apart"
+        graded = [task for task in tasks if task.reason != NO_VALUE and not str(task.reason).startswith("not graded")]
+        if any(task.reason in (None, INCOMPLETE) for task in graded):
+            return "No tutor can be ranked: none has enough graded items on the tasks that lead"
+        return f"No tutor can be ranked: none of {counted(len(graded), 'graded task')} tells tutors apart"
     if len(ranked) == 1:
         return f"{ranked[0].label} is the only one of {len(tutors)} tutors that can be ranked"
     if len(ranked) == 2:

@@ -137,9 +137,13 @@ def score_bounds(card: Card, scores: dict[str, list[Score]]) -> dict[ReadingKey,
         for score in own_scores
         if score.task == card.task and score.metric in metrics  # skip scores left by an earlier run
     }
+
+    def best(numbers: Iterable[float], metric: str) -> float | None:
+        return (min if metrics[metric].higher_is_better is False else max)(numbers, default=None)
+
     return {
         key: (
-            max(values(card.baselines.floor, key), default=None),
+            best(values(card.baselines.floor, key), key[0]),
             max(values(filter(None, [card.baselines.ceiling]), key), default=None) if metrics[key[0]].ceiling else None,
         )
         for key in keys

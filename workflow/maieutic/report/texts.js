@@ -4,7 +4,7 @@ let markdown;
 let rawTexts = false;
 
 // A formula between \( \), \[ \] or $$ $$; between single dollars only with a backslash, ^ or _ and no digit behind.
-const TEX = /\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|\$\$([\s\S]+?)\$\$|\$([^$\n]*[\\^_][^$\n]*)\$(?!\d)/g;
+const TEX = /\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|\$\$([\s\S]+?)\$\$|\$(?=\S)([^$\n]*[\\^_][^$\n]*)(?<=\S)\$(?!\d)/g;
 const BOLD = /(?<![\w*])\*\*(?=\S)([^*\n]*\S)\*\*(?![\w*])/g;
 const HELD = /\ue000(\d+)\ue001/g; // place of a formula in a text for Markdown
 const signsOf = (text) => text.replace(/[^\d+\-*/=<>%^]/g, "");

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.core.errors import UserError
-from maieutic.core.speakers import ROLE_WORDS, STUDENT, TUTOR, is_role
+from maieutic.core.speakers import ROLE_WORDS, STUDENT, TUTOR, is_role, proposed_role
 from maieutic.core.user_tables import UserTable
 from maieutic.transcripts.shapes import COLUMN_NAMES, SEVERAL, cell
 from maieutic.transcripts.times import OF_DAY, are_unix_times, read_numbers, read_times
@@ -182,8 +182,14 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
 
 def columns_of_turns(columns: Sequence[str]) -> list[str]:
     """Return the columns of a table with one for each turn, such as Student_1, Tutor_1, Student_2; empty without."""
-    turns = [(match[2], column) for column in columns if (match := NUMBERED.fullmatch(column)) and is_role(match[1])]
-    return [column for _, column in turns] if len({number for number, _ in turns}) > 1 else []
+    turns = [
+        (int(match[2]), proposed_role(match[1]), column)
+        for column in columns
+        if (match := NUMBERED.fullmatch(column)) and proposed_role(match[1])
+    ]
+    if len({number for number, _, _ in turns}) < 2 or {role for _, role, _ in turns} != {TUTOR, STUDENT}:
+        return []
+    return [column for _, _, column in sorted(turns, key=lambda turn: turn[0])]
 
 
 def are_blocks(rows: Sequence[Mapping[str, Any]], column: str) -> bool:
