@@ -188,7 +188,7 @@ def answer_chips(run: ReportInput) -> Iterable[Chip]:
 
 
 def grouped(plan: Plan, heads: Iterable[tuple[str, ReportedScore]]) -> list[tuple[str, list[str]]]:
-    """Return each tutor's label with the titles of the tasks, without baselines. heads: scores with their task's title."""
+    """Return each tutor's label with its tasks' titles, without baselines. heads: scores with titles of tasks."""
     by_tutor: dict[str, list[str]] = {}
     for title, score in heads:
         if not isinstance(plan.models[score.tutor], BaselineModel):
