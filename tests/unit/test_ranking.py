@@ -170,7 +170,10 @@ def task_of(ranking: Ranking, name: str) -> RankedTask:
 def test_a_leader_is_named_with_its_extent(tmp_path: Path) -> None:
     scores = [score(name, task, value) for name, value in (("a", 0.5), ("b", 0.9), ("c", 0.7)) for task in TASKS]
     ranking = ranked(tmp_path, ["a", "b", "c"], scores)
-    assert ranking.sentence == "b comes first, ahead of all 2 other tutors" and ranking.leaders == ["b"]
+    assert ranking.sentence == (
+        "b comes first, ahead of all 2 other tutors; of c: 0.90 against 0.70, +0.20 [+0.14, +0.26] on Solution correctness"
+    )
+    assert ranking.leaders == ["b"]
     assert [(row.tutor, row.best, row.worst) for row in ranking.tutors] == [("b", 1, 1), ("c", 2, 2), ("a", 3, 3)]
     assert all(task.leaders == ["b"] for task in ranking.tasks) and len(ranking.comparisons) == 9
 

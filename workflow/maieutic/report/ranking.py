@@ -539,10 +539,15 @@ def finding(
     leaders = [row for row in ranked if row.best == 1]
     if len(leaders) == 1:
         [first] = leaders
-        others = len(ranked) - 1
-        if len(first.ahead_of) == others:
-            return f"{first.label} comes first, ahead of all {others} other tutors"
-        return f"{first.label} comes first, ahead of {len(first.ahead_of)} of {others} other tutors"
+        others, number = len(ranked) - 1, len(first.ahead_of)
+        extent = f"all {others}" if number == others else f"{number} of {others}"
+        # The tutor that follows in the table: of those behind the leader, the one with the highest rank.
+        runner_up = next(row for row in ranked if row.tutor in first.ahead_of)
+        between = [contrast for contrast in family if runner_up.tutor in pair_of(contrast)]
+        turned = [with_first_tutor(contrast, first.tutor) for contrast in between if first.tutor in pair_of(contrast)]
+        better = [contrast for contrast in turned if contrast.verdict == "BETTER"]
+        lead = f"; of {runner_up.label}{points(better, leading, heads)}" if better else ""
+        return f"{first.label} comes first, ahead of {extent} other tutors{lead}"
     if len(leaders) <= MOST_NAMED:
         names = join_names([row.label for row in leaders])
         return f"{names} cannot be distinguished at the top of {len(ranked)} tutors"
@@ -557,32 +562,43 @@ def finding_on_pair(
 ) -> str:
     """Return the finding on two tutors, with the largest difference that supports it, and its interval."""
     first, second = ranked
-    titles = {task.key: task.title for task in leading}
     turned = [with_first_tutor(contrast, first.tutor) for contrast in family]
     better = [contrast for contrast in turned if contrast.verdict == "BETTER"]
     worse = [contrast for contrast in turned if contrast.verdict == "WORSE"]
 
-    def points(contrasts: Sequence[Contrast]) -> str:
-        known = [contrast for contrast in contrasts if contrast.difference.value is not None]
-        if not known:
-            return ""
-        largest = max(known, key=lambda contrast: (abs(contrast.difference.value or 0), contrast.difference.task))
-        difference = largest.difference
-        key = (str(difference.benchmark), difference.task)
-        values = [heads[name, key].value for name in (difference.first, difference.second) if (name, key) in heads]
-        against = f"{values[0]:.2f} against {values[1]:.2f}, " if len(values) == 2 and None not in values else ""
-        interval = f" [{largest.low:+.2f}, {largest.high:+.2f}]" if largest.low is not None else ""
-        where = f" on {titles[key]}" if len(titles) > 1 else ""
-        return f": {against}{difference.value:+.2f}{interval}{where}"
-
     tasks = counted(len(leading), "task")
     if better and not worse:
         extent = f" on {len(better)} of {tasks}" if len(leading) > 1 else f" on {leading[0].title}"
-        return f"{first.label} is ahead of {second.label}{extent}{points(better)}"
+        return f"{first.label} is ahead of {second.label}{extent}{points(better, leading, heads)}"
     if better and worse:
         extent = f"{len(better)} and {len(worse)} of {tasks}"
         return f"{first.label} and {second.label} are on a level: each is ahead of the other somewhere ({extent})"
     where = f" on {tasks}" if len(leading) > 1 else f" on {leading[0].title}"
     same = all(contrast.verdict in ("SAME", "EQUIVALENT") for contrast in turned)
     word = "are equivalent" if same and turned else "cannot be distinguished"
-    return f"{first.label} and {second.label} {word}{where}{points(turned)}"
+    return f"{first.label} and {second.label} {word}{where}{points(turned, leading, heads)}"
+
+
+def pair_of(contrast: Contrast) -> tuple[str, str]:
+    """Return the two tutors of a difference."""
+    return contrast.difference.first, contrast.difference.second
+
+
+def points(
+    contrasts: Sequence[Contrast],
+    leading: Sequence[RankedTask],
+    heads: Mapping[tuple[str, TaskKey], ReportedScore],
+) -> str:
+    """Return the largest of some differences behind a colon, with both values, its interval and its task."""
+    known = [contrast for contrast in contrasts if contrast.difference.value is not None]
+    if not known:
+        return ""
+    titles = {task.key: task.title for task in leading}
+    largest = max(known, key=lambda contrast: (abs(contrast.difference.value or 0), contrast.difference.task))
+    difference = largest.difference
+    key = (str(difference.benchmark), difference.task)
+    values = [heads[name, key].value for name in pair_of(largest) if (name, key) in heads]
+    against = f"{values[0]:.2f} against {values[1]:.2f}, " if len(values) == 2 and None not in values else ""
+    interval = f" [{largest.low:+.2f}, {largest.high:+.2f}]" if largest.low is not None else ""
+    where = f" on {titles[key]}" if len(titles) > 1 else ""
+    return f": {against}{difference.value:+.2f}{interval}{where}"
