@@ -129,9 +129,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_the_first_screen_says_who_is_ahead(run: Path) -> None:
     ranking = read_rankings(run / "report")["robust"]
-    assert ranking.sentence.startswith(
-        "Steady comes first, ahead of all 2 other tutors; of Parrot: 1.00 against 0.00, "
-    )
+    assert ranking.sentence.startswith("Steady comes first, ahead of all 2 other tutors; before Parrot by +1.00 [")
     assert ranking.leaders == ["steady"]
     assert {task.task for task in ranking.tasks if task.leads} == {*GRADED}
     assert len(ranking.comparisons) == 3 * len(GRADED), "the baseline is not ranked"
@@ -315,7 +313,7 @@ def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None
     if missing := missing_requirement():
         absent(*missing)
     observed = asyncio.run(read_comparison(run / "report/index.html", tmp_path))
-    assert observed["first"].startswith("Steady comes first, ahead of all 2 other tutors; of Parrot: 1.00 against 0.00")
+    assert observed["first"].startswith("Steady comes first, ahead of all 2 other tutors; before Parrot by +1.00 [")
     assert observed["sentence"].startswith("Steady against Parrot: ahead on ")
     assert observed["picture"] == observed["sentence"]
     assert observed["rows"] == len(GRADED)

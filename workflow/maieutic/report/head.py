@@ -17,6 +17,7 @@ from maieutic.report.traffic_light import Light, LightOf, criterion_on, kind_on
 from maieutic.scores.printed import paper_title
 
 MOST_TUTORS = 3  # maximum number of tutors that the head names; more are counted
+FEW_ITEMS = 50  # number of items per task below which a chip warns
 MOST_CHIPS = 2  # maximum number of tutors with a chip of their own for one matter
 SHORT_COMMIT = 7
 SEVERITY: tuple[State, ...] = ("bad", "doubtful", "plain", "good")
@@ -80,7 +81,7 @@ def chips_of(
     """Return the chips under the robust scoring, worst first. lacking: lines on missing headline scores."""
     plan = run.plan
     chips = [
-        *([Chip(text="Demo data: no number here is a result about a tutor", state="doubtful", address="#/about")]
+        *([Chip(text="Demo data: no number here is a result about a tutor", state="bad", address="#/about")]
           if plan.edition == "demo" else []),
         *separation_chips(ranking, selected),
         *floor_chips(ranking),
@@ -105,7 +106,7 @@ def separation_chips(ranking: Ranking, selected: Mapping[str, Sequence[Card]]) -
         return paper_title(task.benchmark) if len(selected[task.benchmark]) == 1 else task.title
 
     if len(apart) > MOST_CHIPS:
-        names = join_names([f"{title(task)} ({task.floor:.2f}, {task.ceiling:.2f})" for task in apart])
+        names = join_names([f"{title(task)} ({task.floor:.2f} against {task.ceiling:.2f})" for task in apart])
         text = f"{len(apart)} tasks do not separate, since a trivial tutor reaches the human reference: {names}"
         yield Chip(text=text, state="bad", address=task_page(apart[0]))
     else:
@@ -214,10 +215,28 @@ def missing_chips(run: ReportInput, selected: Mapping[str, Sequence[Card]], lack
         yield Chip(text=f"Items without an answer by {names}", state="doubtful", address="#/items")
     if lacking:
         yield Chip(text=f"Scores are missing: {lacking[0]}{more(lacking)}", state="doubtful", address="#/about")
-    ungraded = [card for cards in selected.values() for card in cards if plan.why_not_graded(card)]
-    if ungraded:
-        text = f"{counted(len(ungraded), 'task')} not graded: {join_names([card.title for card in ungraded])}"
-        yield Chip(text=text, state="plain", address=f"#/task/{ungraded[0].benchmark}/{ungraded[0].task}")
+    without = cards_without_values(plan, selected)
+    number = sum(map(len, selected.values()))
+    if without:
+        names = join_names([card.title for card, _ in without])
+        state: State = "doubtful" if 2 * len(without) > number else "plain"
+        text = f"{len(without)} of {counted(number, 'task')} without values: {names}"
+        yield Chip(text=text, state=state, address=f"#/task/{without[0][0].benchmark}/{without[0][0].task}")
+    sizes = sorted({*run.sizes.values()} - {0})
+    if sizes and sizes[-1] < FEW_ITEMS:
+        text = f"At most {counted(sizes[-1], 'item')} per task: only large differences show"
+        yield Chip(text=text, state="doubtful", address="#/about")
+
+
+def cards_without_values(plan: Plan, selected: Mapping[str, Sequence[Card]]) -> list[tuple[Card, str]]:
+    """Return the tasks that have no value in this run, with the reason: not graded, or no tutor was asked."""
+    tutors = [name for name in plan.run.tutors if name in plan.tutors]
+    return [
+        (card, plan.why_not_graded(card) or "no tutor of this run was asked")
+        for cards in selected.values()
+        for card in cards
+        if plan.why_not_graded(card) or not any(plan.is_answered_by(card, name) for name in tutors)
+    ]
 
 
 def more(lines: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from maieutic.config.models import BaselineModel
 from maieutic.core.records import SCORINGS, ReportedScore, Scoring
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import changed_files_of_task
-from maieutic.report.head import run_line
+from maieutic.report.head import cards_without_values, run_line
 from maieutic.report.ranking import RankedTutor, Ranking, Rankings, is_at_floor
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import display_label, exceeds_doubt, is_silent
@@ -93,17 +93,6 @@ class RankedColumn(NamedTuple):
     floor: float | None
     ceiling: float | None
     differs: list[str]
-
-
-def graded_cards(run: ReportInput, selected: Mapping[str, Sequence[Card]]) -> list[Card]:
-    """Return the cards that are graded and that a tutor of this run was asked, in order."""
-    plan = run.plan
-    return [
-        card
-        for card in all_cards(selected)
-        if not plan.why_not_graded(card)
-        and any(plan.is_answered_by(card, name) for name in plan.run.tutors if name in plan.tutors)
-    ]
 
 
 def table_columns(run: ReportInput, cards: Sequence[Card], ranking: Ranking) -> list[RankedColumn]:
@@ -311,7 +300,8 @@ def overview_section(
     """Return the template variables of the overview. lacking: lines on missing headline scores."""
     plan = run.plan
     by_scoring: dict[Scoring, Ranking] = rankings.by_scoring
-    cards = graded_cards(run, selected)
+    without = cards_without_values(plan, selected)
+    cards = [card for card in all_cards(selected) if card not in [other for other, _ in without]]
     usd = prices(plan, runtime, run.sizes)
     return {
         "line": run_line(run, selected, runtime),
@@ -321,11 +311,7 @@ def overview_section(
         "columns": {scoring: table_columns(run, cards, by_scoring[scoring]) for scoring in SCORINGS},
         "tables": {scoring: table_rows(plan, cards, run.scores, by_scoring[scoring], usd) for scoring in SCORINGS},
         "priced": bool(usd),
-        "ungraded": [
-            (card, plan.why_not_graded(card) or "no tutor of this run was asked")
-            for card in all_cards(selected)
-            if card not in cards
-        ],
+        "without": without,
         "unjudged": [card.title for card in cards if card.task in plan.tasks_without_rubric.get(card.benchmark, [])],
         "price_picture": price_picture(by_scoring["robust"], usd),
         "repeated": repeat_rows(run),

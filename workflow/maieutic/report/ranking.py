@@ -396,7 +396,7 @@ def why_not_ranked(
 
 def join_names(names: Sequence[str]) -> str:
     """Join the first MOST_NAMED names in a sentence. If there are further names, append their number."""
-    if len(names) > MOST_NAMED:
+    if len(names) > MOST_NAMED + 1:
         return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
@@ -546,7 +546,7 @@ def finding(
         between = [contrast for contrast in family if runner_up.tutor in pair_of(contrast)]
         turned = [with_first_tutor(contrast, first.tutor) for contrast in between if first.tutor in pair_of(contrast)]
         better = [contrast for contrast in turned if contrast.verdict == "BETTER"]
-        lead = f"; of {runner_up.label}{points(better, leading, heads)}" if better else ""
+        lead = f"; before {runner_up.label} by {points(better, leading, heads)}" if better else ""
         return f"{first.label} comes first, ahead of {extent} other tutors{lead}"
     if len(leaders) <= MOST_NAMED:
         names = join_names([row.label for row in leaders])
@@ -569,14 +569,15 @@ def finding_on_pair(
     tasks = counted(len(leading), "task")
     if better and not worse:
         extent = f" on {len(better)} of {tasks}" if len(leading) > 1 else f" on {leading[0].title}"
-        return f"{first.label} is ahead of {second.label}{extent}{points(better, leading, heads)}"
+        return f"{first.label} is ahead of {second.label}{extent}: {points(better, leading, heads)}"
     if better and worse:
         extent = f"{len(better)} and {len(worse)} of {tasks}"
         return f"{first.label} and {second.label} are on a level: each is ahead of the other somewhere ({extent})"
     where = f" on {tasks}" if len(leading) > 1 else f" on {leading[0].title}"
     same = all(contrast.verdict in ("SAME", "EQUIVALENT") for contrast in turned)
     word = "are equivalent" if same and turned else "cannot be distinguished"
-    return f"{first.label} and {second.label} {word}{where}{points(turned, leading, heads)}"
+    gap = points(turned, leading, heads)
+    return f"{first.label} and {second.label} {word}{where}{f': {gap}' if gap else ''}"
 
 
 def pair_of(contrast: Contrast) -> tuple[str, str]:
@@ -589,7 +590,7 @@ def points(
     leading: Sequence[RankedTask],
     heads: Mapping[tuple[str, TaskKey], ReportedScore],
 ) -> str:
-    """Return the largest of some differences behind a colon, with both values, its interval and its task."""
+    """Return the largest of some differences with its interval, its task and both values; empty without any."""
     known = [contrast for contrast in contrasts if contrast.difference.value is not None]
     if not known:
         return ""
@@ -598,7 +599,7 @@ def points(
     difference = largest.difference
     key = (str(difference.benchmark), difference.task)
     values = [heads[name, key].value for name in pair_of(largest) if (name, key) in heads]
-    against = f"{values[0]:.2f} against {values[1]:.2f}, " if len(values) == 2 and None not in values else ""
+    against = f" ({values[0]:.2f} against {values[1]:.2f})" if len(values) == 2 and None not in values else ""
     interval = f" [{largest.low:+.2f}, {largest.high:+.2f}]" if largest.low is not None else ""
     where = f" on {titles[key]}" if len(titles) > 1 else ""
-    return f": {against}{difference.value:+.2f}{interval}{where}"
+    return f"{difference.value:+.2f}{interval}{where}{against}"
