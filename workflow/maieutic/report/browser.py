@@ -147,7 +147,12 @@ def shown_fields(item: Item) -> dict[str, Any]:
     titles = [texts[name] for name in TITLE_FIELDS if name in texts]
     named = titles or [last_student_turn(text) for text in texts.values()]
     title = " ".join(named[0].split()) if named else ""
-    return {"fields": {name: cut_text(text) for name, text in texts.items()}, "title": title[:LONGEST_TITLE]}
+    return {"fields": {name: cut_text(text) for name, text in texts.items()}, "title": shortened(title)}
+
+
+def shortened(title: str) -> str:
+    """Return a title of at most LONGEST_TITLE characters, cut between words."""
+    return title if len(title) <= LONGEST_TITLE else f"{title[:LONGEST_TITLE].rpartition(' ')[0]} \u2026"
 
 
 def reference_text(item: Item) -> str:

@@ -358,7 +358,7 @@ function browser(place, task, parameters) {
     ...(all.some(({ item }) => item.leaked) ? [leaked] : []),
   ];
   place.replaceChildren(
-    make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Where", where), field("Sort by", sort), field("Search", search), ...offered, " ", count, items, saving),
+    make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Question", where), field("Sort by", sort), field("Search", search), ...offered, " ", count, items, saving),
     keysField(), make("div", { class: "panes" }, list, reader));
   update();
 }
