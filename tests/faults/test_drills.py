@@ -206,12 +206,14 @@ def test_a_second_run_is_refused_and_clock_jumps_repeat_no_finished_request(
         fast.set()
         in_flight = len(handler.requests) - answers_on_file(folder)
         # With an unchanged monotonic clock, this version of faketime refuses clock_nanosleep, which time.sleep uses.
-        # Snakemake's SLURM plugin sleeps at its import where SLURM is installed. poll waits equally long.
+        # Snakemake's SLURM plugin sleeps at its import where SLURM is installed, also in jobs, whose path begins with
+        # the folder of the workflow. poll waits equally long.
         site = folder / "waits"
         site.mkdir()
-        (site / "sitecustomize.py").write_text(
-            "import select, time\ntime.sleep = lambda seconds: select.poll().poll(1000 * seconds) and None\n"
-        )
+        for place in (site, folder / "workflow"):
+            (place / "sitecustomize.py").write_text(
+                "import select, time\ntime.sleep = lambda seconds: select.poll().poll(1000 * seconds) and None\n"
+            )
         for jump, must_succeed in (("-2d", False), ("+1d", True)):
             clock = {
                 "PYTHONPATH": str(site), "LD_PRELOAD": str(FAKETIME), "FAKETIME": jump,
