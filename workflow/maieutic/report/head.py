@@ -10,10 +10,10 @@ from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, RecordedModel
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
-from maieutic.report.ranking import LOWEST_FIRST, Chip, RankedTask, Ranking, State, counted, join_names
+from maieutic.report.ranking import Chip, RankedTask, Ranking, State, counted, join_names, light_of_task
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import display_label, exceeds_doubt, format_share, is_silent, tutors_without_scores
-from maieutic.report.traffic_light import Light, LightOf, criterion_on, kind_on
+from maieutic.report.traffic_light import LightOf
 from maieutic.scores.printed import paper_title
 
 MOST_TUTORS = 3  # maximum number of tutors that the head names; more are counted
@@ -148,21 +148,13 @@ def light_chips(plan: Plan, ranking: Ranking, selected: Mapping[str, Sequence[Ca
     cards = {(card.benchmark, card.task): card for cards in selected.values() for card in cards}
     titles: dict[tuple[str, str, str], list[str]] = {}
     for task in ranking.tasks:
-        card = cards[task.key]
-        kind = kind_on(plan, task.by, card, card.headline) if task.by else None
-        if task.by and task.light and kind:
-            reason = lowest_light(plan, light, task.by, kind, criterion_on(card, card.headline)).why
-            titles.setdefault((task.by, task.light, reason), []).append(task.title)
+        if graded := light_of_task(plan, cards[task.key], light):
+            by, worst = graded
+            titles.setdefault((by, worst.colour, worst.why), []).append(task.title)
     for (by, colour, reason), names in titles.items():
         word = "Judge" if by in plan.run.judges else "Reward model"
         text = f"{word} {display_label(plan, by)} on {join_names(names)}: {LIGHT_WORDS[colour]}, {reason}"
         yield Chip(text=text, state=STATE_OF_LIGHT[colour], address="#/trust")
-
-
-def lowest_light(plan: Plan, light: LightOf, by: str, kind: str, criterion: str | None) -> Light:
-    """Return the lowest light of a grader's verdicts on any tutor of the run."""
-    lights = [light(by, kind, tutor, criterion) for tutor in (None, *plan.run.tutors)]
-    return min(lights, key=lambda light: LOWEST_FIRST.index(light.colour))
 
 
 def answer_chips(run: ReportInput) -> Iterable[Chip]:

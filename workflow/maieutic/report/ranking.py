@@ -25,7 +25,7 @@ from maieutic.core.records import SCORINGS, Difference, Record, ReportedScore, S
 from maieutic.plan.plan import Plan
 from maieutic.report.contrasts import Contrast, Verdict, contrast_of, reversed_difference, with_first_tutor
 from maieutic.report.tables import display_label, read_json, selected_cards
-from maieutic.report.traffic_light import LightOf, criterion_on, headline_grader, kind_on
+from maieutic.report.traffic_light import Light, LightOf, criterion_on, headline_grader, kind_on
 from maieutic.scores.differences import holm_corrected, is_own_reference
 
 Scores = Mapping[str, Sequence[ReportedScore]]  # scores by benchmark
@@ -147,6 +147,7 @@ class Rankings(NamedTuple):
     contrasts: list[Contrast]
 
 
+RANKING_FILE = Path(paths.RANKING).name
 NO_RANKINGS = Rankings({}, [])
 NO_VALUE = "no tutor has a value"
 INCOMPLETE = "not every ranked tutor has a value"
@@ -156,9 +157,6 @@ NOT_COMPARED = "its tutors were not compared: the job failed or has not run"
 def read_rankings(folder: Path) -> dict[str, Ranking]:
     """Return the rankings of a run's folder by scoring; empty if an earlier version wrote the run."""
     return {entry["scoring"]: Ranking.model_validate(entry) for entry in read_json(folder / RANKING_FILE) or []}
-
-
-RANKING_FILE = Path(paths.RANKING).name
 
 
 def rank_tutors(plan: Plan, results: Path, scores: Scores, light: LightOf) -> Rankings:
@@ -234,19 +232,18 @@ def usable_scores(plan: Plan, scores: Scores) -> set[tuple[str, TaskKey]]:
     }
 
 
-def lowest(colours: Iterable[str]) -> str:
-    """Return the lowest colour of some lights."""
-    return min(colours, key=LOWEST_FIRST.index)
+def light_of_task(plan: Plan, card: Card, light: LightOf) -> tuple[str, Light] | None:
+    """Return the judge or reward model of a task's headline metric, and the worst of its lights on the run's tutors.
 
-
-def light_of_task(plan: Plan, card: Card, light: LightOf) -> tuple[str | None, str | None]:
-    """Return the grader of a task's headline metric and its lowest light on any tutor of the run; None for a parser."""
+    Returns None if a parser grades the task.
+    """
     by = headline_grader(plan, card)
     kind = kind_on(plan, by, card, card.headline) if by else None
     if by is None or kind is None:
-        return None, None
+        return None
     criterion = criterion_on(card, card.headline)
-    return by, lowest(light(by, kind, tutor, criterion).colour for tutor in (None, *plan.run.tutors))
+    lights = [light(by, kind, tutor, criterion) for tutor in (None, *plan.run.tutors)]
+    return by, min(lights, key=lambda light: LOWEST_FIRST.index(light.colour))
 
 
 def task_of(plan: Plan, card: Card, heads: Mapping[tuple[str, TaskKey], ReportedScore], light: LightOf) -> RankedTask:
@@ -254,7 +251,7 @@ def task_of(plan: Plan, card: Card, heads: Mapping[tuple[str, TaskKey], Reported
     key = (card.benchmark, card.task)
     here = {tutor: score for (tutor, task), score in heads.items() if task == key and score.value is not None}
     metric = card.headline_metric
-    by, colour = light_of_task(plan, card, light)
+    by, worst_light = light_of_task(plan, card, light) or (None, None)
     higher = metric is None or metric.higher_is_better is not False
     sign = 1 if higher else -1
     floors = {name: sign * (here[name].value or 0.0) for name in card.baselines.floor if name in here}
@@ -276,8 +273,8 @@ def task_of(plan: Plan, card: Card, heads: Mapping[tuple[str, TaskKey], Reported
     elif floor is not None and max(values) <= sign * floor:
         name = display_label(plan, floor_tutor) if floor_tutor else "the trivial tutor"
         reason = f"no tutor beats {name} ({floor:.2f})"
-    elif colour == "red":
-        reason = f"the light of {display_label(plan, str(by))} is red"
+    elif by is not None and worst_light is not None and worst_light.colour == "red":
+        reason = f"the light of {display_label(plan, by)} is red"
     return RankedTask(
         benchmark=card.benchmark,
         task=card.task,
@@ -285,7 +282,7 @@ def task_of(plan: Plan, card: Card, heads: Mapping[tuple[str, TaskKey], Reported
         metric=card.headline,
         higher_is_better=higher,
         by=by,
-        light=colour,
+        light=worst_light.colour if worst_light else None,
         floor=floor,
         floor_tutor=floor_tutor,
         ceiling=ceiling,
