@@ -10,7 +10,17 @@ from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, RecordedModel
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
-from maieutic.report.ranking import Chip, RankedTask, Ranking, State, counted, join_names, light_of_task
+from maieutic.report.ranking import (
+    NOT_BEATEN,
+    NOT_SEPARATED,
+    Chip,
+    RankedTask,
+    Ranking,
+    State,
+    counted,
+    join_names,
+    light_of_task,
+)
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import display_label, exceeds_doubt, format_share, is_silent, tutors_without_scores
 from maieutic.report.traffic_light import LightOf
@@ -99,26 +109,27 @@ def task_page(task: RankedTask) -> str:
 
 def separation_chips(ranking: Ranking, selected: Mapping[str, Sequence[Card]]) -> Iterable[Chip]:
     """Yield a chip for each task that cannot tell tutors apart, because a trivial tutor does as well; one for many."""
-    apart = [task for task in ranking.tasks if task.reason and task.reason.startswith("does not separate")]
-    beaten = [task for task in ranking.tasks if task.reason and task.reason.startswith("no tutor beats")]
+    even = [task for task in ranking.tasks if task.reason and task.reason.startswith(NOT_SEPARATED)]
+    unbeaten = [task for task in ranking.tasks if task.reason and task.reason.startswith(NOT_BEATEN)]
 
     def title(task: RankedTask) -> str:
         return paper_title(task.benchmark) if len(selected[task.benchmark]) == 1 else task.title
 
-    if len(apart) > MOST_CHIPS:
-        names = join_names([f"{title(task)} ({task.floor:.2f} against {task.ceiling:.2f})" for task in apart])
-        text = f"{len(apart)} tasks do not separate, since a trivial tutor reaches the human reference: {names}"
-        yield Chip(text=text, state="bad", address=task_page(apart[0]))
+    names = join_names([f"{title(task)} ({task.floor:.2f} against {task.ceiling:.2f})" for task in even])
+    together = f"{len(even)} tasks do not separate, since a trivial tutor reaches the human reference: {names}"
+    yield from task_chips(even, [f"{title(task)} {task.reason}" for task in even], together)
+    names = join_names([f"{title(task)} ({task.floor:.2f})" for task in unbeaten])
+    together = f"On {len(unbeaten)} of {len(ranking.tasks)} tasks no tutor beats a trivial one: {names}"
+    yield from task_chips(unbeaten, [f"On {title(task)} {task.reason}" for task in unbeaten], together)
+
+
+def task_chips(tasks: Sequence[RankedTask], texts: Sequence[str], together: str) -> Iterable[Chip]:
+    """Yield a bad chip with the text of each task, or one chip with the text `together` if there are many tasks."""
+    if len(tasks) > MOST_CHIPS:
+        yield Chip(text=together, state="bad", address=task_page(tasks[0]))
     else:
-        for task in apart:
-            yield Chip(text=f"{title(task)} {task.reason}", state="bad", address=task_page(task))
-    if len(beaten) > MOST_CHIPS:
-        names = join_names([f"{title(task)} ({task.floor:.2f})" for task in beaten])
-        text = f"On {len(beaten)} of {len(ranking.tasks)} tasks no tutor beats a trivial one: {names}"
-        yield Chip(text=text, state="bad", address=task_page(beaten[0]))
-    else:
-        for task in beaten:
-            yield Chip(text=f"On {title(task)} {task.reason}", state="bad", address=task_page(task))
+        for task, text in zip(tasks, texts, strict=True):
+            yield Chip(text=text, state="bad", address=task_page(task))
 
 
 def floor_chips(ranking: Ranking) -> Iterable[Chip]:

@@ -150,6 +150,8 @@ class Rankings(NamedTuple):
 RANKING_FILE = Path(paths.RANKING).name
 NO_RANKINGS = Rankings({}, [])
 NO_VALUE = "no tutor has a value"
+NOT_SEPARATED = "does not separate"  # beginning of a reason
+NOT_BEATEN = "no tutor beats"  # beginning of a reason
 INCOMPLETE = "not every ranked tutor has a value"
 NOT_COMPARED = "its tutors were not compared: the job failed or has not run"
 
@@ -269,10 +271,10 @@ def task_of(plan: Plan, card: Card, heads: Mapping[tuple[str, TaskKey], Reported
     elif metric is not None and metric.higher_is_better is None:
         reason = "no value of its metric is better than another"
     elif floor is not None and ceiling is not None and sign * floor >= sign * ceiling:
-        reason = f"does not separate: a trivial tutor ({floor:.2f}) reaches the human reference ({ceiling:.2f})"
+        reason = f"{NOT_SEPARATED}: a trivial tutor ({floor:.2f}) reaches the human reference ({ceiling:.2f})"
     elif floor is not None and max(values) <= sign * floor:
         name = display_label(plan, floor_tutor) if floor_tutor else "the trivial tutor"
-        reason = f"no tutor beats {name} ({floor:.2f})"
+        reason = f"{NOT_BEATEN} {name} ({floor:.2f})"
     elif by is not None and worst_light is not None and worst_light.colour == "red":
         reason = f"the light of {display_label(plan, by)} is red"
     return RankedTask(
