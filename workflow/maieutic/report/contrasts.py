@@ -26,7 +26,6 @@ from maieutic.report.tables import DIGITS, metric_title
 from maieutic.scores.differences import items_that_decide, simultaneous_interval
 
 Verdict = Literal["BETTER", "WORSE", "SAME", "EQUIVALENT", "OPEN"]
-VERDICTS: tuple[Verdict, ...] = ("BETTER", "WORSE", "SAME", "EQUIVALENT", "OPEN")
 OPPOSITE: dict[Verdict, Verdict] = {"BETTER": "WORSE", "WORSE": "BETTER"}
 
 
@@ -34,9 +33,8 @@ class Contrast(NamedTuple):
     """A difference between two tutors on a task, with the verdict.
 
     low, high: ends of the difference's interval within its family, None without one; decisive: number of items that
-    would decide an OPEN comparison with a probability of 80 %, None if unknown; silent: names of the compared tutors
-    with a grade for too few items; in_doubt: True if replies that the parser did not understand could turn the order;
-    leads: True if the comparison counts for the tutors' ranks.
+    would decide an OPEN comparison with a probability of 80 %, None if unknown; leads: True if the comparison counts
+    for the tutors' ranks.
     """
 
     difference: Difference
@@ -44,8 +42,6 @@ class Contrast(NamedTuple):
     low: float | None
     high: float | None
     decisive: int | None = None
-    silent: frozenset[str] = frozenset()
-    in_doubt: bool = False
     leads: bool = False
 
 
@@ -71,18 +67,18 @@ def contrast_of(
     comparisons: int,
     first: Score | None = None,
     second: Score | None = None,
-    silent: frozenset[str] = frozenset(),
+    is_silent: bool = False,
 ) -> Contrast:
     """Return a difference with its interval and verdict. comparisons: number of differences in the family.
 
-    first, second: headline scores of the two tutors, None if missing; silent: those that answered too few items.
+    first, second: headline scores of the two tutors, None if missing; is_silent: True if one of
+    them has a grade for too few items.
     """
     verdict = verdict_of(difference, higher_is_better, equivalence, comparisons)
     turns = difference.scoring == "robust" and doubt_turns(verdict, first, second)
-    reported: Verdict = "OPEN" if silent or turns else verdict
+    reported: Verdict = "OPEN" if is_silent or turns else verdict
     decisive = items_that_decide(difference, comparisons) if verdict == "OPEN" else None
-    interval = simultaneous_interval(difference, comparisons)
-    return Contrast(difference, reported, *interval, decisive, silent, turns)
+    return Contrast(difference, reported, *simultaneous_interval(difference, comparisons), decisive)
 
 
 def doubt_turns(verdict: Verdict, first: Score | None, second: Score | None) -> bool:

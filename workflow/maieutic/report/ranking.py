@@ -344,10 +344,10 @@ def decide(
     both = (difference.first, difference.second)
     metric = cards[key].metrics[difference.metric]
     first, second = (heads.get((name, key)) for name in both)
-    silent = frozenset(name for name in both if (name, key) not in usable)
+    is_silent = any((name, key) not in usable for name in both)
     higher, margin = metric.higher_is_better is not False, plan.config.report.equivalence
     size, leads = family
-    return contrast_of(difference, higher, margin, size, first, second, silent)._replace(leads=leads)
+    return contrast_of(difference, higher, margin, size, first, second, is_silent)._replace(leads=leads)
 
 
 def ranks_from(names: Iterable[str], ahead_of: Mapping[str, set[str]]) -> dict[str, tuple[int, int]]:
