@@ -658,25 +658,21 @@ def with_joined_time(table: UserTable, named: dict[str, str]) -> UserTable:
 
 
 def exchange_roles(table: UserTable, columns: Sequence[str]) -> dict[str, str] | None:
-    """Return the role of each column whose cells are plain texts; None if they hold turns.
+    """Return the role of each column if each cell holds one message, and None if a cell holds a dialogue.
 
     The names of more than two columns must tell the roles.
     """
+    cells = [row.get(column) for _, row in table.rows[:50] for column in columns]
+    if len(columns) < 2 or any(isinstance(value, list) or holds_dialogue(value) for value in cells):
+        return None
     if len(columns) > 2:
         roles = {column: proposed_role(column) for column in columns}
-        cells = [row.get(column) for _, row in table.rows[:50] for column in columns]
-        has_turns = any(isinstance(value, list) or holds_dialogue(value) for value in cells)
-        if {*roles.values()} != {TUTOR, STUDENT} or has_turns:
+        if {*roles.values()} != {TUTOR, STUDENT}:
             return None
         return {column: role for column, role in roles.items() if role}
-    if len(columns) != 2:
-        return None
     sides = exchange_columns(columns) or (columns[0], columns[1])
     if proposed_role(sides[0]) == TUTOR and proposed_role(sides[1]) == STUDENT:
         sides = sides[1], sides[0]
-    cells = [row.get(column) for _, row in table.rows[:50] for column in columns]
-    if any(isinstance(value, list) or holds_dialogue(value) for value in cells):
-        return None
     return {sides[0]: STUDENT, sides[1]: TUTOR}
 
 
