@@ -13,13 +13,12 @@ from maieutic.core.records import SCORINGS, ReportedScore, Scoring
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import changed_files_of_task
 from maieutic.report.head import cards_without_values, run_line
-from maieutic.report.ranking import RankedTutor, Ranking, Rankings, is_at_floor
+from maieutic.report.ranking import RankedTutor, Ranking, Rankings, is_at_floor, join_names
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import display_label, exceeds_doubt, is_silent
 from maieutic.report.traffic_light import headline_grader
 from maieutic.scores.score import FLIP_RATE, WITHIN_DEVIATION
 
-MOST_NAMED = 4  # maximum number of tutors that one line names
 MOST_CHIPS = 7  # number of remarks above the table; the others are folded
 SHADES = 8  # number of shades of the table's cells
 Headlines = Mapping[tuple[str, str], ReportedScore]  # headline scores of one benchmark, by task and tutor
@@ -251,12 +250,6 @@ def price_picture(ranking: Ranking, usd: Mapping[str, float]) -> str:
     )
 
 
-def join_first(names: Sequence[str]) -> str:
-    """Join the first MOST_NAMED names with commas. If there are further names, append their number."""
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
 def missing_lines(
     plan: Plan, selected: Mapping[str, Sequence[Card]], scores: Mapping[str, Sequence[ReportedScore]]
 ) -> list[str]:
@@ -278,7 +271,7 @@ def missing_lines(
                 if score is None or score.value is None:
                     why = without_headline(scores.get(benchmark, []), card, tutor)
                     missing.setdefault(why, []).append(display_label(plan, tutor))
-            lines += [f"{card.title}: {why} ({join_first(tutors)})" for why, tutors in missing.items()]
+            lines += [f"{card.title}: {why} ({join_names(tutors)})" for why, tutors in missing.items()]
     return lines
 
 
