@@ -132,7 +132,7 @@ def score(tutor: str, task: str, value: float | None, **more: Any) -> ReportedSc
 
 
 def write_differences(folder: Path, scores: list[ReportedScore], tutors: list[str], benchmark: str = BENCHMARK) -> None:
-    """Write the differences of all pairs, each with a standard error of 0.02, in the order of the tutors."""
+    """Write the difference of each two tutors, in the order of `tutors`, with a standard error of 0.02."""
     values = {(entry.tutor, entry.task): entry.value for entry in scores}
     entries = []
     for task in dict.fromkeys(entry.task for entry in scores):
@@ -157,7 +157,10 @@ def ranked(
     plan = Plan(configuration(tutors, [f"{BENCHMARK}/{task}" for task in tasks]))
     write_differences(folder, scores, tutors)
     by_benchmark = {BENCHMARK: scores}
-    light = lambda *args: Light(colour, "kappa 0.2")  # noqa: E731
+
+    def light(*args: object) -> Light:
+        return Light(colour, "kappa 0.2")
+
     ranking = rank_tutors(plan, folder, by_benchmark, light).by_scoring["robust"]
     chips = chips_of(ReportInput(plan, folder, by_benchmark, None), ranking, selected_cards(plan), light, [])
     return ranking.model_copy(update={"chips": chips})
@@ -232,7 +235,10 @@ def test_a_red_judge_decides_nothing(tmp_path: Path) -> None:
     for benchmark, entries in scores.items():
         write_differences(tmp_path, entries, tutors, benchmark)
     for colour, leads in (("red", False), ("amber", True), ("none", True)):
-        light = lambda *args, colour=colour: Light(colour, "weighted kappa 0.12")  # noqa: E731
+
+        def light(*args: object, colour: str = colour) -> Light:
+            return Light(colour, "weighted kappa 0.12")
+
         ranking = rank_tutors(plan, tmp_path, scores, light).by_scoring["robust"]
         judged = task_of(ranking, "mistake_remediation")
         assert (judged.leads, judged.light) == (leads, colour)

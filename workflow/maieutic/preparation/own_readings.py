@@ -131,7 +131,7 @@ def read_labels(plan: Plan, release: str, path: Path, folder: Path) -> None:
 
 
 def check_histories(path: Path, entry: PreferenceSet, records: Sequence[Mapping[str, Any]]) -> None:
-    """Raise UserError for dialogues that are not written as lines `Tutor: ` and `Student: `, as the job reads them."""
+    """Raise UserError for dialogues that are not lines `Tutor: ` and `Student: `: the job reads no other form."""
     column = entry.columns.get("history", "history")
     values = [record.get(column) for record in records]
     read = read_histories(values, {})

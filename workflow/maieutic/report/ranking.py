@@ -198,7 +198,9 @@ def rank_tutors(plan: Plan, results: Path, scores: Scores, light: LightOf) -> Ra
 
 
 def run_differences(plan: Plan, results: Path, cards: Mapping[TaskKey, Card]) -> list[Difference]:
-    """Return the differences between the run's tutors in the headline metrics, with Holm's p values over all of them.
+    """Return the differences between the run's tutors, with p values that Holm's method corrects over all of them.
+
+    Only headline metrics are compared.
 
     Differences that were computed for another run's tasks or tutors, and those from a tutor's own references, are left
     out. The order depends on the names alone.
@@ -497,7 +499,7 @@ def floor_counts(
 
 
 def is_at_floor(score: ReportedScore | None, higher_is_better: bool) -> bool:
-    """Return True if a score is not better than the floor, which means that a trivial tutor does as well."""
+    """Return True if the best trivial tutor does as well as this score or better."""
     if score is None or score.value is None or score.floor is None:
         return False
     return score.value <= score.floor if higher_is_better else score.value >= score.floor
@@ -580,7 +582,7 @@ def finding_on_pair(
 
 
 def pair_of(contrast: Contrast) -> tuple[str, str]:
-    """Return the two tutors of a difference."""
+    """Return the names of the first and the second tutor of a contrast."""
     return contrast.difference.first, contrast.difference.second
 
 

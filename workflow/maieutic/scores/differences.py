@@ -215,7 +215,7 @@ def simultaneous_interval(difference: Difference, comparisons: int) -> Interval:
 
 
 def items_that_decide(difference: Difference, comparisons: int) -> int | None:
-    """Return the number of items with which the interval would exclude 0 with the probability POWER.
+    """Return how many items would be enough for the interval to exclude 0 with a probability of POWER.
 
     The true difference and the variation between problems are assumed to be those found. comparisons: see
     `simultaneous_interval`. Returns None without a difference or an interval, or if the number is beyond any use.

@@ -99,8 +99,8 @@ def table(
     """Print how a file of problems, replies, labels or preferences is read, and write it as JSON lines (UTF-8).
 
     Numbers in the column `answer` get a decimal point, HTML entities in problems are decoded, and dialogues in the
-    columns of --histories are written as lines; other texts stay.
-    Raises UserError for everything in doubt, with the flag that settles it; nothing is written then.
+    columns of --histories are written as lines; other texts stay. Raises UserError for everything in doubt, with the
+    flag that settles it; nothing is written then.
     """
     content = with_usual_names(renamed(read_user_table(file, FileSettings(encoding, sheet)), columns or []))
     check_exact(content, [name for name in content.columns if name.casefold() in ID_COLUMNS], str(file))
@@ -151,8 +151,7 @@ def table(
 def with_history_lines(records: Sequence[dict[str, Any]], options: HistoryOptions, name: str) -> list[str]:
     """Write the dialogues of columns as lines `Tutor: ` and `Student: `, and return a line on each column.
 
-    Raises UserError for words that may be speakers, and for
-    dialogues that cannot be divided into turns.
+    Raises UserError for words that may be speakers, and for dialogues that cannot be divided into turns.
     """
     columns = options.histories or []
     named = dict(assignment.rpartition("=")[::2] for assignment in options.roles or [])

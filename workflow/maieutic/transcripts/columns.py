@@ -193,7 +193,7 @@ def columns_of_turns(columns: Sequence[str]) -> list[str]:
 
 
 def are_blocks(rows: Sequence[Mapping[str, Any]], column: str) -> bool:
-    """Return True if all rows have a value of a column, and the rows of each value follow each other."""
+    """Return True if a column has a value in every row, and rows with the same value stand together."""
     values = [cell(row, column) for row in rows]
     blocks = sum(value != before for value, before in zip(values, [None, *values], strict=False))
     return all(values) and 1 < blocks == len({*values}) < len(values)
