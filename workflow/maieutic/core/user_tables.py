@@ -50,8 +50,9 @@ EXPORTS = {
     "a web page": re.compile(r"\A\s*<(?:!doctype|html)\b", re.IGNORECASE),
     "an XML file": re.compile(r"\A\s*<\?xml\b"),
     "a dump of a database (SQL)": re.compile(
-        r"\A\s*(?:(?:--[^\n]*\n|/\*[^\n]*\n)\s*)*(?:CREATE|DROP|LOCK|ALTER) (?:TABLES?|DATABASE)\b"
-        r"|\A\s*(?:(?:--[^\n]*\n|/\*[^\n]*\n)\s*)*(?:INSERT INTO\b|SET \S+ ?=|COPY \S+ \(|BEGIN(?: TRANSACTION)?;)",
+        r"\A\s*(?:(?:--[^\n]*\n|/\*[^\n]*\n)\s*)*"
+        r"(?:(?:CREATE|DROP|LOCK|ALTER) (?:TABLES?|DATABASE)\b"
+        r"|INSERT INTO\b|SET \S+ ?=|COPY \S+ \(|BEGIN(?: TRANSACTION)?;)",
         re.IGNORECASE,
     ),
     "a PDF": re.compile(r"\A%PDF-"),
