@@ -149,6 +149,7 @@ def check_histories(path: Path, entry: PreferenceSet, records: Sequence[Mapping[
 
 def turns_read_by_job(text: str) -> list[Message]:
     """Return the turns that `maieutic.datasets.pair_table` reads in a dialogue."""
+    # Not shared with that module: a change to its code would train all reward models again.
     return merge_turns(parse_turns(text)) or [{"role": "user", "content": text}]
 
 
