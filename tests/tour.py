@@ -82,7 +82,7 @@ async def take(page: Path, pages: dict[str, tuple[str, str]], widths: Collection
                         "document.querySelector('section:not([hidden])').dataset.page === location.hash.split('?')[0]"
                     )
                     if name == "compare":
-                        await browser.wait("document.querySelector('#versus svg.marks') !== null")
+                        await browser.wait("document.querySelector('#versus svg.whisker') !== null")
                     if act:
                         await browser.run(f"{act}; 1")
                     await asyncio.sleep(0.4)

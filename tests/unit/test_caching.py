@@ -125,11 +125,3 @@ def test_a_chart_is_drawn_once_by_each_library(monkeypatch: pytest.MonkeyPatch, 
     assert chart(60) != first and len(specs) == 2
     monkeypatch.setattr(figures, "LIBRARY", "vl-convert 99")
     assert chart(50) == first and len(specs) == 3 and len(entries(folder / "charts")) == 3
-
-
-def test_the_script_of_charts_is_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    make = Maker("window.vega = {};")
-    monkeypatch.setattr(vl_convert, "javascript_bundle", lambda snippet: make())
-    assert figures.chart_library() == figures.chart_library() == "(() => {window.vega = {};})();" and make.calls == 1
-    monkeypatch.setattr(figures, "DRAW", "window.drawOther = 1;")
-    assert figures.chart_library() and make.calls == 2

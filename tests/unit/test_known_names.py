@@ -63,9 +63,7 @@ async def texts_in_browser(page: Path, folder: Path) -> dict[str, Any]:
             texts[first] = await browser.wait(
                 f"[document.querySelector('#versus .told')?.textContent].find((text) => text?.startsWith({first!r}))"
             )
-            picture = "document.querySelector('#versus svg.marks')"
-            await browser.wait(f"{picture}?.getAttribute('aria-label')?.startsWith({first!r})")
-            texts[f"{first} drawn"] = await browser.run(f"{picture}.textContent")
+            texts[f"{first} drawn"] = await browser.run("document.querySelector('#versus table').textContent")
         texts["latex"] = await browser.run(LATEX)
     return texts
 

@@ -197,7 +197,9 @@ def test_no_reply_becomes_markup(results: Path) -> None:
     assert "<img" not in page and "<b>hostile" not in page
     assert "onerror=alert" in page, "the page contains the reply as data"
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
-    replies = [reply for items in data["tasks"].values() for item in items for reply in item["replies"]]
+    replies = [
+        reply for items in data["chunks"].values() for chunk in items for item in chunk for reply in item["replies"]
+    ]
     assert HOSTILE + CONTROLS in {reply["text"] for reply in replies}
     assert json.loads(script_safe_json(HOSTILE)) == HOSTILE
 
@@ -228,15 +230,21 @@ def test_items_that_are_too_many_for_the_page_lie_beside_it(results: Path, tmp_p
     build_report(tmp_path / "config.yaml", results, out)
     page = (out / "index.html").read_text(encoding="utf-8")
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
-    assert (data["tasks"], data["prompts"]) == ({}, {}) and HOSTILE[:20] not in page
-    assert {out / name for name in data["beside"].values()} == set((out / "items").iterdir())
+    assert (data["shelves"], data["chunks"], data["prompts"]) == ({}, {}, {}) and HOSTILE[:20] not in page
     assert set(data["beside"]) == {f"mathtutorbench/{task}" for task in TASKS}
     embedded = json.loads(embedded_data(results / "report/index.html"))
+    files = set()
     for task, name in data["beside"].items():
         [call] = (out / name).read_text(encoding="utf-8").splitlines()
-        chunk = json.loads(call.removeprefix(f'items("{task}", ').removesuffix(");"))
-        assert "<" not in call and chunk["items"] == embedded["tasks"][task]
+        index = json.loads(call.removeprefix(f'indexed("{task}", ').removesuffix(");"))
+        assert "<" not in call and index["rows"] == embedded["shelves"][task]["rows"]
+        [[file, size]] = index["files"]
+        [call] = (out / file).read_text(encoding="utf-8").splitlines()
+        chunk = json.loads(call.removeprefix(f'items("{task}", 0, ').removesuffix(");"))
+        assert "<" not in call and [chunk["items"]] == embedded["chunks"][task] and size < len(call) < size + 99
         assert chunk["prompts"].items() <= embedded["prompts"].items()
+        files |= {out / name, out / file}
+    assert files == set((out / "items").iterdir())
 
     async def look() -> None:
         async with Browser(tmp_path) as browser:

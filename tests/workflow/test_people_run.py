@@ -171,7 +171,11 @@ def test_a_panel_of_two_judges_has_its_own_agreement_with_people(
     assert (folder / "results/grades/mrbench/mrbench-word-lists/reference.jsonl").is_file()
     page = (folder / "results/report/index.html").read_text(encoding="utf-8")
     assert "<strong>Both</strong>, majority of A judge of praise, A better judge" in page
-    assert '"divided":["Praise: A judge of praise Some, A better judge None"]' in page.replace("\\", "")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    disputed = [
+        row["id"] for row in data["shelves"]["mrbench/mistake_remediation"]["rows"] if "j" in row.get("flags", "")
+    ]
+    assert disputed, "judges differ on a reply"
     probes = {
         row["metric"]: row
         for row in json.loads((folder / "results/validation/praiser/probes.json").read_text(encoding="utf-8"))

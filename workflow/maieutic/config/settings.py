@@ -295,13 +295,15 @@ class Report(StrictModel):
         gt=0,
         description="Two tutors are EQUIVALENT if their difference's interval is within this margin around zero.",
     )
-    browser_items: int = Field(
-        200,
+    browser_items: int | None = Field(
+        None,
         ge=0,
-        description="Number of items per task that the report's item browser shows. The tables contain all items.",
+        description=(
+            "Number of items per task that the report's item browser shows; `null`: all. The tables contain all items."
+        ),
     )
     items_mb: float = Field(
-        10,
+        2,
         ge=0,
         description="Maximum size in MB of the items in the report page. Other items are loaded from separate files.",
     )

@@ -40,61 +40,32 @@ function distinct(names, textOf, more) {
   return Object.fromEntries(names.map((name, at) => [name, texts.filter((text) => text === texts[at]).length > 1 ? `${texts[at]} (${more(name)})` : texts[at]]));
 }
 
-// Vega stores values in plain objects. An invisible joiner is added to names like `constructor`, which exist there already.
-const neutral = (text) => (text in {} ? text + "\u2060" : text);
-const neutralOf = (names) => Object.setPrototypeOf(Object.fromEntries(Object.entries(names).map(([name, text]) => [name, neutral(text)])), null);
-const titleOf = neutralOf(distinct(Object.keys(data.titles), (task) => data.titles[task], (task) => data.names[task.split("/")[0]]));
-const labelOf = neutralOf(distinct(Object.keys(data.labels), (name) => data.labels[name], (name) => name));
+const titleOf = distinct(Object.keys(data.titles), (task) => data.titles[task], (task) => data.names[task.split("/")[0]]);
 
-const INK = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
-
-// Draw a chart with the settings that all charts of this script share.
-async function draw(place, spec) {
-  if (!window.drawChart) {
-    const library = document.getElementById("vega");
-    document.head.append(make("script", {}, library.textContent));
-  }
-  const axis = { labelColor: INK(), titleColor: INK(), labelLimit: 320, labelFontSize: 12, titleFontSize: 12, gridColor: "#8884", domainColor: "#888", tickColor: "#888" };
-  const config = { background: "transparent", axis, legend: { labelColor: INK(), titleColor: INK(), orient: "top", title: null }, view: { stroke: null }, header: { labelColor: INK() } };
-  const chart = await window.drawChart(place, { ...spec, config, padding: 4 });
-  return chart.view;
+// A difference with its interval and the margin of equivalence on a scale that all rows share.
+function whisker(row, reach) {
+  const svg = shape("svg", { class: "whisker difference " + row.verdict.toLowerCase(), viewBox: "0 0 200 12", width: 200, height: 12, "aria-hidden": "true" });
+  if (row.value === null) return svg;
+  const x = (value) => (100 + (96 * value) / reach).toFixed(1);
+  const margin = Math.min(data.equivalence, reach);
+  svg.append(shape("rect", { class: "margin", x: x(-margin), y: 1, width: (x(margin) - x(-margin)).toFixed(1), height: 10 }), shape("line", { class: "tick", x1: 100, x2: 100, y1: 0, y2: 12 }));
+  if (row.low !== null) svg.append(shape("line", { class: "between", x1: x(row.low), x2: x(row.high), y1: 6, y2: 6 }));
+  svg.append(shape("circle", { cx: x(row.value), cy: 6, r: 3.5 }));
+  return svg;
 }
 
-const COLOUR = { field: "verdict", type: "nominal", scale: { domain: VERDICTS, range: ["#0072b2", "#d55e00", "#009e73", "#009e73", "#8a8a8a"] } };
-const SHAPE = { ...COLOUR, scale: { domain: VERDICTS, range: ["triangle-up", "triangle-down", "diamond", "square", "circle"] } };
+const reachOf = (rows) => Math.max(data.equivalence, ...rows.flatMap((row) => [row.value, row.low, row.high]).filter((value) => value !== null).map(Math.abs)) || 1;
 
-function forest(rows, names) {
-  const values = rows.filter((row) => row.value !== null).map((row) => ({ ...row, title: titleOf[row.task.task] }));
-  const y = { field: "title", type: "nominal", sort: null, title: null };
-  const title = `${names[0]} minus ${names[1]}, with intervals of the family`;
-  // With more ticks, every second label is left out, among them that of zero.
-  const x = (field) => ({ field, type: "quantitative", title, axis: { tickCount: 7, labelFlush: false } });
-  const margin = data.equivalence;
-  return {
-    width: 420, height: { step: 26 },
-    data: { values },
-    layer: [
-      { data: { values: [{ from: -margin, to: margin }] }, mark: { type: "rect", opacity: 0.12, color: "#009e73" }, encoding: { x: x("from"), x2: { field: "to" } } },
-      { data: { values: [{ at: 0 }] }, mark: { type: "rule", color: "#888" }, encoding: { x: x("at") } },
-      { mark: { type: "rule", strokeWidth: 2 }, encoding: { y, x: x("low"), x2: { field: "high" }, color: COLOUR } },
-      { mark: { type: "point", filled: true, size: 90, opacity: 1 }, encoding: { y, x: x("value"), color: COLOUR, shape: SHAPE } },
-    ],
-  };
-}
-
+// The verdicts against all other tutors: a row for each of them, a column for each task.
 function matrix(rows) {
-  const values = rows.map((row) => ({ ...row, title: titleOf[row.task.task], label: labelOf[row.other], sign: SIGNS[row.verdict], benchmark: row.task.task.split("/")[0] }));
-  const x = { field: "title", type: "nominal", sort: null, title: null, axis: { labelAngle: -35, orient: "top" } };
-  const y = { field: "label", type: "nominal", sort: null, title: null };
-  return {
-    width: { step: 40 }, height: { step: 24 },
-    data: { values },
-    encoding: { x, y },
-    layer: [
-      { mark: { type: "rect", opacity: 0.85 }, encoding: { color: COLOUR } },
-      { mark: { type: "text", color: "white", fontWeight: "bold" }, encoding: { text: { field: "sign" } } },
-    ],
-  };
+  const tasks = [...new Set(rows.map((row) => row.task.task))];
+  const others = [...new Set(rows.map((row) => row.other))];
+  const head = make("tr", {}, make("th", { class: "name", scope: "col" }, "Against"), ...tasks.map((task) => make("th", { scope: "col" }, titleOf[task])));
+  const body = others.map((other) => make("tr", {}, make("th", { class: "name", scope: "row" }, data.labels[other]), ...tasks.map((task) => {
+    const row = rows.find((one) => one.other === other && one.task.task === task);
+    return row ? make("td", { class: "sign " + row.verdict.toLowerCase(), title: `${row.verdict}: ${decimals(row.value, true)}` }, SIGNS[row.verdict]) : make("td", {}, "–");
+  })));
+  return make("table", { class: "versus matrix" }, make("thead", {}, head), make("tbody", {}, ...body));
 }
 
 function verdict(word) {
@@ -124,6 +95,7 @@ function cell(text, attributes) {
 function tableOf(rows, tutor, withOther) {
   const { tutors } = data.compare;
   const mine = tutors.indexOf(tutor);
+  const reach = reachOf(rows);
   const heads = [withOther ? "Against" : "Task", ...(withOther ? ["task"] : []), "metric", withOther ? "this tutor" : data.labels[tutor], withOther ? "the other tutor" : data.labels[rows[0].other], "difference on shared items", "verdict", "items that would decide", "problems", "ahead on"];
   const body = rows.map((row) => {
     const values = row.task.values;
@@ -134,7 +106,7 @@ function tableOf(rows, tutor, withOther) {
       make("th", { class: "name", scope: "row" }, withOther ? data.labels[row.other] : data.titles[row.task.task], ...(withOther ? [] : [make("small", { class: "group" }, data.names[row.task.task.split("/")[0]])])),
       ...(withOther ? [cell(data.titles[row.task.task], { class: "text" })] : []),
       cell(row.task.metric), cell(decimals(values[mine])), cell(decimals(values[tutors.indexOf(row.other)])),
-      make("td", {}, make("b", {}, decimals(row.value, true)), make("small", { class: "ci" }, `${decimals(row.low, true)} to ${decimals(row.high, true)}`)),
+      make("td", {}, make("b", {}, decimals(row.value, true)), make("small", { class: "ci" }, `${decimals(row.low, true)} to ${decimals(row.high, true)}`), whisker(row, reach)),
       make("td", { class: "text verdict-cell" }, verdict(row.verdict)),
       cell(deciding(row)), cell(String(row.clusters)), make("td", {}, ...ahead));
   });
@@ -183,23 +155,20 @@ async function versus(place, parameters) {
   }
   const summary = counted(rows).map(([word, n]) => `${PHRASES[word]} ${n}`).join(", ");
   const sentence = make("p", { class: "told", role: "status" }, make("b", {}, names[0]), " against ", make("b", {}, names[1]), `: ${summary}${all ? " of " + rows.length + " comparisons" : rows.length === 1 ? " task" : " tasks"}.`);
-  const figure = make("figure", { class: "wide" });
   const table = tableOf(rows, first, all);
   const file = `${first}-${all ? "others" : second}-${scoring}`;
+  const scroll = (content) => make("div", { class: "scroll", tabindex: "0" }, content);
   const buttons = make("p", { class: "buttons" });
-  place.replaceChildren(fields, sentence, figure, make("div", { class: "scroll", tabindex: "0" }, table), buttons);
-  const csv = make("button", { class: "more" }, "Table as CSV");
-  csv.addEventListener("click", () => save(file + ".csv", csvOf(table), "text/csv"));
-  buttons.append(csv);
-  const view = await draw(figure, all ? matrix(rows) : forest(rows, names));
-  figure.querySelector("svg.marks").setAttribute("aria-label", sentence.textContent);
-  figure.querySelector("svg.marks").setAttribute("role", "img");
-  for (const [kind, text] of [["svg", "Picture as SVG"], ["png", "as PNG"]]) {
+  const picture = all ? matrix(rows) : table;
+  place.replaceChildren(fields, sentence, ...(all ? [scroll(picture)] : []), scroll(table), buttons);
+  const offers = [
+    ["Table as CSV", () => save(file + ".csv", csvOf(table), "text/csv")],
+    ["Picture as SVG", () => save(file + ".svg", textOf(pictureOf(picture)), "image/svg+xml")],
+    ["as PNG", () => savePng(pictureOf(picture), file + ".png")],
+  ];
+  for (const [text, act] of offers) {
     const button = make("button", { class: "more" }, text);
-    button.addEventListener("click", async () => {
-      const address = await view.toImageURL(kind, 2);
-      make("a", { href: address, download: `${file}.${kind}` }).click();
-    });
-    buttons.append(" ", button);
+    button.addEventListener("click", act);
+    buttons.append(button, " ");
   }
 }

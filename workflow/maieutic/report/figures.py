@@ -39,7 +39,7 @@ Array = npt.NDArray[np.float64]
 LIBRARY = f"vl-convert {version('vl-convert-python')}"
 FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.fonts", "~/.local/share/fonts")
 FONT_FILES = {".ttf", ".otf", ".ttc", ".otc"}
-CHARTS, SCRIPTS = 4000, 4  # maximum number of cached charts (about 10 kB each) and of cached scripts (about 1 MB each)
+CHARTS = 4000  # maximum number of cached charts (about 10 kB each)
 # The renderer underestimates the length of long labels, so the margins are wide.
 CHART_PADDING = {"left": 40, "right": 10, "top": 5, "bottom": 5}
 
@@ -73,23 +73,6 @@ def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
     spec = json.dumps(clean_spec(described))
     svg = cached_text("charts", f"{LIBRARY} {font_digest()} {spec}", lambda: vl_convert.vegalite_to_svg(spec), CHARTS)
     return STYLE.sub("", svg.replace(JOINER, "")).replace("<svg ", '<svg role="img" ', 1)
-
-
-# JavaScript function that draws a chart on the page. `ast` makes Vega interpret expressions instead of generating code,
-# which the page's security policy forbids.
-DRAW = (
-    "window.drawChart = (place, spec) => vegaEmbed(place, spec, {actions: false, ast: true, defaultStyle: false, "
-    "renderer: 'svg', tooltip: {disableDefaultStyle: true}});"
-)
-
-
-def chart_library() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script, which draws the charts that readers compose on the page.
-
-    The script is from the package that also renders the other charts. It contains no `</script>`.
-    """
-    bundle = cached_text("scripts", f"{LIBRARY} {DRAW}", lambda: vl_convert.javascript_bundle(snippet=DRAW), SCRIPTS)
-    return f"(() => {{{bundle}}})();"
 
 
 # Properties that every JavaScript object has. Vega stores values in plain objects, so it would mistake these names for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,11 +25,11 @@ from maieutic.core.visible import policy_hash, script_safe_json, visible_text
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import NOT_SHIPPED, card_paths, changed_files, changed_files_of_task
 from maieutic.replies.reply_counts import poorly_answered, unhandled_changes
-from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, desired_labels, pass_grades, write_items
+from maieutic.report.browser import NO_ITEMS, Browsed, Readings, criteria_words, desired_labels, write_items
 from maieutic.report.comparison import against_paper
 from maieutic.report.contrasts import Contrast, compact_contrasts
 from maieutic.report.exports import ExportedFigure, ExportedTable, exported_figures, exported_tables, with_links
-from maieutic.report.figures import chart_library, interval_chart, outcome_chart, value_chart
+from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.head import chips_of
 from maieutic.report.overview import missing_lines, overview_section
@@ -297,7 +297,7 @@ def comparison_of(run: ReportInput, parts: PartRenderer, benchmark: str, cards: 
 
 
 def task_pages(
-    run: ReportInput, parts: PartRenderer, grades: Callable[[str], GradePass], benchmark: str, cards: list[Card]
+    run: ReportInput, parts: PartRenderer, readings: Readings, benchmark: str, cards: list[Card]
 ) -> list[Page]:
     """Return a page for each task of a benchmark."""
     return [
@@ -308,7 +308,7 @@ def task_pages(
             None,
             f"{benchmark}/{card.task}",
             "task",
-            partial(lambda card: task_section(run, grades(benchmark).readings, card), card),
+            partial(task_section, run, readings, card),
         )
     ]
 
@@ -323,13 +323,13 @@ def pages_of(
     parts: PartRenderer,
     runtime: pd.DataFrame,
     light: LightOf,
-    grades: Callable[[str], GradePass],
+    browsed: Browsed,
     rankings: Rankings,
     lacking: list[str],
 ) -> list[Page]:
     """Return every page: first the pages in the menu, in its order, then the pages of single tasks.
 
-    grades: cached function that returns a benchmark's grades. lacking: lines on missing headline scores.
+    browsed: what was counted while the items were written. lacking: lines on missing headline scores.
     """
     plan, results = run.plan, run.results
     selected = selected_cards(plan)
@@ -351,7 +351,11 @@ def pages_of(
         if table
     ]
     printed = parts.data("the printed numbers", lambda: printed_numbers_section(run, comparisons), None)
-    tasks = [page for benchmark, cards in selected.items() for page in task_pages(run, parts, grades, benchmark, cards)]
+    tasks = [
+        page
+        for benchmark, cards in selected.items()
+        for page in task_pages(run, parts, browsed.readings.get(benchmark, {}), benchmark, cards)
+    ]
 
     def section(name: str, content: Any) -> dict[str, Any] | None:
         return {name: content} if content else None
@@ -365,7 +369,7 @@ def pages_of(
                     lambda: {"equivalence": plan.config.report.equivalence} if rankings.contrasts else None),
         *parts.page("#/items", "Items", "the items", "items", dict),
         *parts.page("#/trust", "Trust", "the page on trust", "trust",
-                    lambda: section("trust", trust_section(run, light))),
+                    lambda: section("trust", trust_section(run, light, browsed))),
         *parts.page("#/papers", "Against the papers", "the page on the papers", "papers",
                     lambda: {"parts": papers, "printed": printed} if papers or printed else None, WHOLE_RUN),
         *parts.page("#/printed", "Every printed number", "the page on printed numbers", "printed",
@@ -495,6 +499,7 @@ def names_for_scripts(plan: Plan) -> dict[str, Any]:
         "sizes": {task: card.items for task, card in cards.items()},
         "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
         "desired": desired_labels(plan),
+        "criteria": criteria_words(plan),
         "baselines": [name for name in plan.tutors if isinstance(plan.models[name], BaselineModel)],
         "graders": {name: visible_text(display_label(plan, name)) for name in graders},
         "equivalence": plan.config.report.equivalence,
@@ -513,7 +518,6 @@ def render_page(run: ReportInput, runtime: pd.DataFrame, items: Path) -> Rendere
     """Render the whole page as one HTML document. items: folder beside the page for data that is too large to embed."""
     plan = run.plan
     light = light_lookup(plan, run.results)
-    grades = cache(partial(pass_grades, plan, run.results))
     most = plan.config.report.items_mb * 2**20
     environment = environment_of(run, light)
     shared = {
@@ -524,12 +528,7 @@ def render_page(run: ReportInput, runtime: pd.DataFrame, items: Path) -> Rendere
         "start": next((section.address for _, section in extra_sections() if section.opens(run.plan)), "#/"),
     }
     parts = PartRenderer(environment, shared)
-    # Prepare the item browser first. No other page needs the grades of each reply, which the browser frees after use.
-    browsed = parts.data(
-        "the items of the browser",
-        lambda: write_items(browse(plan, run.results, grades), items, most),
-        NO_ITEMS,
-    )
+    browsed = parts.data("the items of the browser", lambda: write_items(plan, run.results, items, most), NO_ITEMS)
     run = run._replace(
         unanswered=parts.data("the tutors that did not answer", lambda: list(poorly_answered(plan, run.results)), []),
         unheeded=parts.data(
@@ -553,7 +552,7 @@ def render_page(run: ReportInput, runtime: pd.DataFrame, items: Path) -> Rendere
     pages: list[Page] = []
     tables: dict[str, pd.DataFrame] = {}
     figures: list[ExportedFigure] = []
-    for page in pages_of(run, parts, runtime, light, grades, rankings, lacking):
+    for page in pages_of(run, parts, runtime, light, browsed, rankings, lacking):
         read = partial(exported_tables, page, table_names)
         exported: list[ExportedTable] = parts.data(f"the tables of {page.address}", read, [])
         pages.append(with_links(page, exported))
@@ -562,19 +561,17 @@ def render_page(run: ReportInput, runtime: pd.DataFrame, items: Path) -> Rendere
     models = {name: plan.models[name] for name in plan.tutors}
     robust = rankings.by_scoring.get("robust")
     ordered = [row.tutor for row in robust.tutors if row.tutor in compare["tutors"]] if robust else []
-    leading = unique([*ordered, *compare["tutors"]])[:2]
-    data = {**browsed, **names_for_scripts(plan), "compare": compare, "leading": leading}
+    leading = unique([*ordered, *compare["tutors"]])
+    data = {**browsed.data, **names_for_scripts(plan), "compare": compare, "leading": leading}
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     grid = DATATABLES.read_text(encoding="utf-8")
     texts = "\n".join(map(embedded_library, TEXT_LIBRARIES))
-    charts = chart_library() if rankings.contrasts else ""
     html = environment.get_template("page.html.jinja").render(
         **shared,
-        policy=content_policy(style, grid, script, texts, *([charts] if charts else [])),
+        policy=content_policy(style, grid, script, texts),
         grid=grid,
         texts=texts,
-        charts=charts,
         models=models,
         absent=[display_label(plan, name) for name in tutors_without_scores(plan, run.scores)],
         pages=pages,

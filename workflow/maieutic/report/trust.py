@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pandas as pd
 
@@ -14,10 +15,11 @@ from maieutic.config.models import CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.config.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.core import paths
 from maieutic.core.extensions import listed_name
-from maieutic.core.records import Difference, Judgement, Quantity, Score, read_records
+from maieutic.core.records import Difference, Judgement, Quantity, Scale, Score, read_records
 from maieutic.judges.probes import PROBES
 from maieutic.judges.stage import used_probes
 from maieutic.plan.plan import Plan
+from maieutic.report.browser import Browsed, Cell
 from maieutic.report.figures import agreement_chart
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import (
@@ -579,8 +581,49 @@ def label_counts(plan: Plan, results: Path) -> dict[str, Any] | None:
     return None
 
 
-def trust_section(run: ReportInput, lights: LightOf) -> dict[str, Any] | None:
-    """Return the template variables of the trust page, None in a run without graders that are models."""
+def confusion_matrices(plan: Plan, browsed: Browsed) -> list[dict[str, Any]]:
+    """Return the confusion matrices of each judge on each set of labels: people's labels (rows) and verdicts (columns).
+
+    There is one table per criterion. Each count has the address of its replies in the item browser.
+    """
+    titles = {f"{loaded.card.benchmark}/{loaded.card.task}": loaded.card.title for loaded in plan.cards.values()}
+    titles |= {task: described["title"] for task, described in browsed.data["sets"].items()}
+    return [
+        {
+            "judge": display_label(plan, judge),
+            "title": titles[task],
+            "tables": [
+                confusion_matrix(task, judge, criterion, counts, browsed.scales[task].get(criterion))
+                for criterion in dict.fromkeys(cell[1] for cell in counts if cell[0] == judge)
+            ],
+        }
+        for task, counts in browsed.confusions.items()
+        for judge in dict.fromkeys(cell[0] for cell in counts)
+    ]
+
+
+def confusion_matrix(
+    task: str, judge: str, criterion: str, counts: Mapping[Cell, int], scale: Scale | None
+) -> dict[str, Any]:
+    """Return one judge's confusion matrix on one criterion. Labels outside the scale follow those of the scale."""
+    found = {cell[2:]: n for cell, n in counts.items() if cell[:2] == (judge, criterion)}
+    known = scale.labels if scale else ()
+    verdicts, labels = ([*known, *sorted({pair[side] for pair in found} - {*known})] for side in (0, 1))
+
+    def cell_of(verdict: str, label: str) -> dict[str, Any]:
+        query = urlencode({"task": task, "cell": "|".join((judge, criterion, verdict, label))})
+        n = found.get((verdict, label), 0)
+        return {"n": n, "agrees": verdict.lower() == label.lower(), "address": f"#/items?{query}"}
+
+    rows = [{"label": label, "cells": [cell_of(verdict, label) for verdict in verdicts]} for label in labels]
+    return {"criterion": criterion_title(criterion), "verdicts": verdicts, "rows": rows}
+
+
+def trust_section(run: ReportInput, lights: LightOf, browsed: Browsed) -> dict[str, Any] | None:
+    """Return the template variables of the trust page, None in a run without graders that are models.
+
+    browsed: what was counted while the items were written.
+    """
     plan, results = run.plan, run.results
     names = all_graders(plan)
     if not names:
@@ -593,6 +636,7 @@ def trust_section(run: ReportInput, lights: LightOf) -> dict[str, Any] | None:
         "amber": AMBER,
         "fewest": FEWEST_FOR_COLOUR,
         "figure": agreement_figure(plan, results),
+        "confusions": confusion_matrices(plan, browsed),
         "dimensions": dimension_tables(plan, results),
         "leniency": leniency_tables(plan, results),
         "columns": DIMENSION_MEASURES,

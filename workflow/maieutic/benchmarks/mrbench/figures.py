@@ -12,9 +12,7 @@ import pandas as pd
 from maieutic.core import paths
 from maieutic.core.records import Judgement, Score, read_records
 from maieutic.datasets.labelled_sets import LabelledData, read_labelled_data
-from maieutic.datasets.sampling import sample_items
 from maieutic.plan.plan import Plan
-from maieutic.report.browser import cut_text
 from maieutic.report.figures import levels_chart, radar_chart, share_chart
 from maieutic.report.tables import display_label
 from maieutic.report.trust import criterion_title
@@ -44,14 +42,12 @@ def verdicts_by_release(plan: Plan, results: Path) -> dict[str, dict[str, Labels
 
 
 def labelled_set_views(
-    plan: Plan,
     results: Path,
     release: str,
     by_judge: Mapping[str, LabelsByReply],
     dimensions: Sequence[str],
-    order: TutorOrder,
 ) -> dict[str, Any] | None:
-    """Return the page's charts, tables and dialogues for one labelled set, or None if the set's files were deleted.
+    """Return the page's charts and tables for one labelled set, or None if the set's files were deleted.
 
     by_judge: each judge's verdicts on the set.
     """
@@ -61,15 +57,7 @@ def labelled_set_views(
     labels = read_labelled_data(folder)
     return {
         "distributions": share_chart(label_shares(labels, by_judge, dimensions)),
-        "confusions": [
-            {"judge": judge, "tables": [confusion_table(labels, verdicts, name) for name in dimensions]}
-            for judge, verdicts in by_judge.items()
-        ],
         "fifths": first_label_by_fifth(labels, dimensions),
-        "dialogues": sample_dialogues(
-            labels, by_judge, dimensions, order, plan.config.report.browser_items, plan.run.seed
-        ),
-        "number": len(labels.items),
     }
 
 
@@ -114,58 +102,6 @@ def first_label_by_fifth(labels: LabelledData, dimensions: Sequence[str]) -> lis
             rows.append({"dimension": criterion_title(name), "parts": parts})
         tables.append({"measure": measure, "rows": rows})
     return tables
-
-
-def confusion_table(labels: LabelledData, verdicts: LabelsByReply, dimension: str) -> dict[str, Any]:
-    """Return a judge's confusion table in one dimension: rows are people's labels, columns are the judge's."""
-    scale = labels.scales[dimension].labels
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for label in labels.labels:
-        key = label.id, label.tutor, label.criterion
-        if label.criterion == dimension and key in verdicts:
-            counts[label.label][verdicts[key] or "missing"] += 1
-    columns = [*scale, *(["missing"] if any("missing" in row for row in counts.values()) else [])]
-    return {
-        "dimension": criterion_title(dimension),
-        "columns": columns,
-        "rows": [{"label": label, "counts": [counts[label][column] for column in columns]} for label in scale],
-    }
-
-
-def sample_dialogues(
-    labels: LabelledData,
-    by_judge: Mapping[str, LabelsByReply],
-    dimensions: Sequence[str],
-    order: TutorOrder,
-    number: int,
-    seed: int,
-) -> list[dict[str, Any]]:
-    """Return a random sample of the dialogues, with every tutor's reply and people's labels of each reply.
-
-    Judges' verdicts are included where they differ from people's label. number: number of dialogues in the sample.
-    """
-    by_reply = {(label.id, label.tutor, label.criterion): label.label for label in labels.labels}
-    texts = {(reply.id, reply.tutor): reply.text for reply in labels.replies}
-    sample = []
-    for item in sample_items(list(labels.items.values()), number, seed):
-        rows = []
-        for tutor in order([tutor for name, tutor in texts if name == item.id]):
-            cells = [
-                {
-                    "people": by_reply.get((item.id, tutor, name), ""),
-                    "judges": [
-                        f"{judge}: {verdicts[item.id, tutor, name] or 'missing'}"
-                        for judge, verdicts in by_judge.items()
-                        if (item.id, tutor, name) in verdicts
-                        and verdicts[item.id, tutor, name] != by_reply.get((item.id, tutor, name))
-                    ],
-                }
-                for name in dimensions
-            ]
-            rows.append({"tutor": tutor, "reply": cut_text(texts[item.id, tutor]), "cells": cells})
-        name = item.tags.get("conversation", item.id)
-        sample.append({"name": name, "history": cut_text(item.vars.get("history", "")), "rows": rows})
-    return sample
 
 
 def mean_label_rows(

@@ -335,9 +335,7 @@ def release_sections(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 "spider": mean_label_radar(people, release, dimensions, in_papers_order),
                 "measures": measures,
                 "measure_chart": correlation_chart(measures, dimensions),
-                "explorer": labelled_set_views(
-                    plan, results, release, verdicts.get(release, {}), dimensions, in_papers_order
-                ),
+                "explorer": labelled_set_views(results, release, verdicts.get(release, {}), dimensions),
             }
         )
     return sections
