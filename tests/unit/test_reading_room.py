@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from browser import Browser, missing_requirement
 from conftest import absent
+from maieutic.report import build_report
 from test_report import configuration, finished
 
 TUTORS = ["steady", "shaky", "parrot", "hostile"]
@@ -100,7 +102,7 @@ async def questions(page: Path, folder: Path) -> dict[str, Any]:
     async with Browser(folder) as browser:
         await browser.open(page)
         await browser.run("location.hash = '#/items?task=mathtutorbench/mistake_location'")
-        where = "section:not([hidden]) .filters label:nth-of-type(5) select"
+        where = "section:not([hidden]) [data-filter=Question] select"
         options = await browser.wait(
             f"[...document.querySelectorAll('{where} option')].map((one) => [one.value, one.text])"
         )
@@ -139,3 +141,139 @@ def test_a_question_about_items_is_one_choice_and_its_answer_an_export(page: Pat
     assert len(list(csv.DictReader(observed["csv"].splitlines()))) > 0 and observed["md"].startswith("## ")
     assert observed["fields"][1] == "Question" and observed["side by side"] >= 3
     assert observed["faults"] == []
+
+
+SHOWN_PART = "section:not([hidden])"
+
+
+class Reader:
+    """A reader of the page, who clicks. A choice from a list is two clicks."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser, self.clicks = browser, 0
+
+    async def click(self, selector: str) -> None:
+        self.clicks += 1
+        await self.browser.click(selector)
+
+    async def choose(self, label: str, value: str) -> None:
+        self.clicks += 2
+        await self.browser.page.select_option(f"{SHOWN_PART} [data-filter={label}] select", value)
+
+    async def texts(self, selector: str) -> list[str]:
+        await self.browser.page.locator(f"{SHOWN_PART} {selector}").first.wait_for()
+        return await self.browser.page.locator(f"{SHOWN_PART} {selector}").all_inner_texts()
+
+
+ITEMS = 'nav a[href="#/items"]'
+
+
+async def readings_that_differ(reader: Reader) -> bool:
+    await reader.choose("Question", "readings")
+    await reader.click(f"{SHOWN_PART} .read > summary")
+    texts = await reader.texts(".grades li")
+    return any("paper_compat" in text for text in texts) and any("robust" in text for text in texts)
+
+
+async def one_tutor_alone(reader: Reader) -> bool:
+    await reader.choose("Question", "alone")
+    strip = f"{SHOWN_PART} .item[aria-current] .strip i"
+    marks = await reader.browser.wait(f"[...document.querySelectorAll('{strip}')].map((cell) => cell.title)")
+    baselines = await reader.browser.run("data.baselines.map((name) => data.labels[name])")
+    return sum("right" in mark for mark in marks if not any(name in mark for name in baselines)) == 1
+
+
+async def three_side_by_side(reader: Reader) -> bool:
+    return len(await reader.texts(".replies article")) == 3
+
+
+async def why_unread(reader: Reader) -> bool:
+    await reader.choose("Question", "unread")
+    return any("no answer (" in text for text in await reader.texts(".replies article .chip"))
+
+
+async def link_opened_afresh(reader: Reader) -> bool:
+    await reader.click(f"{SHOWN_PART} .reader-head .more:last-child")
+    here = await reader.browser.run(f"document.querySelector('{SHOWN_PART} .reader').dataset.item")
+    link = await reader.browser.run(f"document.querySelector('{SHOWN_PART} .reader a[href*=item]').href")
+    await reader.browser.page.goto("about:blank")
+    await reader.browser.page.goto(link)
+    there = await reader.browser.wait(f"document.querySelector('{SHOWN_PART} .reader')?.dataset.item")
+    return here == there and len(await reader.texts(".item")) > 1
+
+
+async def filtered_items_exported(reader: Reader) -> bool:
+    await reader.choose("Question", "alone")
+    [number] = {text.split(" ")[0] for text in await reader.texts(".filters .count + .hint")}
+    await reader.click(f"{SHOWN_PART} .filters .buttons button:nth-of-type(1)")
+    lines = (await reader.browser.downloaded("items.jsonl")).read_text(encoding="utf-8").strip().split("\n")
+    return len({(record["task"], record["id"]) for record in map(json.loads, lines)}) == int(number) > 0
+
+
+async def starred_item(reader: Reader) -> bool:
+    await reader.click(f"{SHOWN_PART} .reader-head .plain")
+    await reader.choose("Question", "starred")
+    return len(await reader.texts(".item")) == 1
+
+
+TASKS = [readings_that_differ, one_tutor_alone, three_side_by_side, why_unread, link_opened_afresh,
+         filtered_items_exported, starred_item]  # fmt: skip
+
+
+async def clicks_of_tasks(page: Path, folder: Path) -> tuple[dict[str, tuple[bool, int]], list[str]]:
+    """Return for each task whether it succeeded and the clicks from the first screen on, and the page's faults."""
+    found = {}
+    async with Browser(folder) as browser:
+        for task in TASKS:
+            await browser.page.goto("about:blank")
+            await browser.open(page)
+            reader = Reader(browser)
+            await reader.click(ITEMS)
+            found[task.__name__] = await task(reader), reader.clicks
+        return found, browser.faults
+
+
+def test_each_question_takes_at_most_four_clicks(page: Path, tmp_path: Path) -> None:
+    found, faults = asyncio.run(clicks_of_tasks(page, tmp_path))
+    assert [name for name, (succeeded, clicks) in found.items() if not succeeded or clicks > 4] == []
+    assert faults == []
+
+
+async def long_task(page: Path, folder: Path) -> dict[str, Any]:
+    """Read items of a task whose texts are in two files beside the page."""
+    observed: dict[str, Any] = {}
+    async with Browser(folder) as browser:
+        await browser.open(page)
+        await browser.run("location.hash = '#/items?task=mathtutorbench/problem_solving'")
+        reader = Reader(browser)
+        observed["first"] = await reader.texts(".reader h3")
+        observed["loaded"] = await browser.run("data.chunks['mathtutorbench/problem_solving'].filter(Boolean).length")
+        last = await browser.run("data.shelves['mathtutorbench/problem_solving'].rows.at(-1).id")
+        await browser.run(f"location.hash = '#/items?task=mathtutorbench/problem_solving&item={last}'")
+        await browser.wait(f"document.querySelector('{SHOWN_PART} .reader').dataset.item === {json.dumps(last)}")
+        observed["last"] = await reader.texts(".reader h3")
+        await browser.page.locator(f"{SHOWN_PART} input[type=search]").fill("steady-word")
+        observed["count"] = await browser.wait(
+            f"[...document.querySelectorAll('{SHOWN_PART} .filters .hint')].map((one) => one.textContent).join('|')"
+        )
+        await browser.run(f"document.querySelector('{SHOWN_PART} details.heat').open = true")
+        observed["drawn"] = await browser.wait(
+            f"(() => {{ const canvas = document.querySelector('{SHOWN_PART} canvas');"
+            " return canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean); })()"
+        )
+        observed["faults"] = browser.faults
+    return observed
+
+
+def test_texts_are_loaded_in_parts_and_the_list_has_all_items(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = yaml.safe_load((page.parent / "config.yaml").read_text(encoding="utf-8"))
+    config["report"]["items_mb"] = 0
+    (tmp_path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+    monkeypatch.setattr("maieutic.report.browser.CHUNK", 7)
+    build_report(tmp_path / "config.yaml", page.parents[1], tmp_path / "report")
+    assert not (tmp_path / "report/items/.texts").exists()
+    observed = asyncio.run(long_task(tmp_path / "report/index.html", tmp_path))
+    assert observed["loaded"] == 1 and observed["first"] and observed["last"] and observed["drawn"]
+    assert "0 of " in observed["count"] and observed["faults"] == []

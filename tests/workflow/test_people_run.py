@@ -433,3 +433,40 @@ def test_pairs_of_two_tutors_are_compared_by_clicking_and_check_a_judge(
     bad = maieutic(folder, "label", *args[:-1], "other", "--tutors", "nobody")
     assert bad.returncode == 2 and "'nobody' is not in the tutors of this run" in bad.stderr
     assert not (folder / "other").exists()
+
+
+async def read_verdicts(page: Path, folder: Path) -> dict[str, Any]:
+    """Follow a cell of a confusion matrix to its replies, and read who gave which verdict; count the clicks."""
+    observed: dict[str, Any] = {}
+    async with Browser(folder) as browser:
+        await browser.open(page)
+        await browser.click('nav a[href="#/trust"]')
+        fold = browser.page.locator("section:not([hidden]) details.fold", has_text="label by label")
+        await fold.locator("summary").first.click()
+        cell = fold.locator(".confusions td:not(.agrees) a").first
+        observed["n"] = int(await cell.inner_text())
+        await cell.click()
+        await browser.wait("document.querySelector('section:not([hidden]) .verdicts') !== null")
+        observed["count"] = await browser.run("document.querySelector('section:not([hidden]) .count').textContent")
+        await browser.click("section:not([hidden]) .verdicts button")
+        observed["told"] = await browser.run("document.querySelector('section:not([hidden]) .told-verdict').innerText")
+        await browser.open(page)
+        await browser.click('nav a[href="#/items"]')
+        await browser.page.select_option("section:not([hidden]) [data-filter=Question] select", "apart")
+        observed["apart"] = await browser.wait("document.querySelectorAll('section:not([hidden]) .item').length")
+        observed["faults"] = browser.faults
+    return observed
+
+
+@pytest.mark.slow
+def test_a_cell_of_a_confusion_matrix_opens_its_replies(
+    copied: Callable[[Path], Path], finished: Path, judge_server: str, tmp_path: Path
+) -> None:
+    """The judge labels a reply that asks with Some, whatever people say of it."""
+    if missing := missing_requirement():
+        absent(*missing)
+    observed = asyncio.run(read_verdicts(finished / "results/report/index.html", tmp_path))
+    assert observed["n"] > 0 and observed["count"].startswith(f"{observed['n']} of ")
+    assert observed["told"].startswith("Praise, ") and "How much does the tutor praise" in observed["told"]
+    assert "A judge of praise: " in observed["told"] and "People" in observed["told"]
+    assert observed["apart"] > 0 and observed["faults"] == []

@@ -126,14 +126,17 @@ def desired_labels(plan: Plan) -> dict[str, dict[str, str]]:
     }
 
 
+def rubric_words(rubrics: Iterable[str]) -> dict[str, str]:
+    """Return the definition of each criterion of the given rubrics."""
+    return {
+        key: criterion.definition for name in rubrics for key, criterion in read_rubric(name).rubric.criteria.items()
+    }
+
+
 def criteria_words(plan: Plan) -> dict[str, dict[str, str]]:
     """Return the definition of each criterion by which replies to a judged task are judged, by `benchmark/task`."""
     return {
-        f"{loaded.card.benchmark}/{loaded.card.task}": {
-            key: criterion.definition
-            for name in plan.people_rubrics.get(loaded.card.task, ())
-            for key, criterion in read_rubric(name).rubric.criteria.items()
-        }
+        f"{loaded.card.benchmark}/{loaded.card.task}": rubric_words(plan.people_rubrics.get(loaded.card.task, ()))
         for loaded in plan.cards.values()
     }
 
@@ -267,8 +270,7 @@ class Shelf:
     ) -> None:
         """Add a tutor's reply to an item.
 
-        entry: the reply for the page; prompts: messages of its prompts by hash; grade: outcome and value of the reply in
-        the index.
+        entry: the reply for the page; prompts: messages of its prompts by hash; grade: its outcome and value.
         """
         at, place = self.place[item], self.tutors.index(tutor)
         row, part = self.rows[at], at // CHUNK
@@ -277,7 +279,9 @@ class Shelf:
             row["values"][place] = grade["value"]
         if tutor not in self.unranked:
             row["long"] = max(row["long"], len(entry["text"]))
-        row["flags"] |= flags_of(entry, tutor in self.unranked, self.judges)
+        if flags := flags_of(entry, tutor in self.unranked, self.judges):
+            row["flags"] |= flags
+            entry = {**entry, "flags": "".join(sorted(flags))}
         for cell in cells_of(entry):
             self.counts[cell] += 1
             row["cells"].append([self.cells.setdefault(cell, len(self.cells)), place])
@@ -579,7 +583,7 @@ class ItemWriter:
 
     def write_labelled(self, release: str) -> None:
         """Write the replies of a labelled set with people's labels and the verdicts of the run's judges on them."""
-        folder = paths.LABELS.within(self.results, release=release).parent
+        plan, folder = self.plan, paths.LABELS.within(self.results, release=release).parent
         if not (folder / "labels.jsonl").exists():
             return
         content = read_labelled_data(folder)
@@ -587,7 +591,7 @@ class ItemWriter:
         for label in content.labels:
             labels[label.tutor, label.id].append((label.criterion, label.label, label.annotator))
         grades: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-        for judge in self.plan.run.judges:
+        for judge in plan.run.judges:
             path = paths.LABELLED_VERDICTS.within(self.results, judge=judge)
             for judgement in iter_records(path, Judgement) if path.exists() else ():
                 if judgement.task == release and judgement.tutor is not None:
@@ -597,7 +601,7 @@ class ItemWriter:
         task = f"labels/{release}"
         items = list(content.items.values())
         tutors = list(dict.fromkeys(reply.tutor for reply in content.replies))
-        shelf = Shelf(task, items, tutors, self.spill, self.plan)
+        shelf = Shelf(task, items, tutors, self.spill, plan)
         for reply in content.replies:
             place = reply.tutor, reply.id
             entry = reply_entry(reply, grades.get(place, []), [])
@@ -607,8 +611,14 @@ class ItemWriter:
             shelf.add(reply.tutor, reply.id, entry | ({"labels": given} if given else {}), {}, grade)
         self.write(shelf, lambda item, prompted: item_entry(item), (), content.scales)
         self.browsed.data["sets"][task] = {
-            "title": f"Labelled replies: {self.plan.label_sets[release].title}",
+            "title": f"Labelled replies: {plan.label_sets[release].title}",
             "desired": {name: scale.desired for name, scale in content.scales.items() if scale.desired},
+            "criteria": {
+                name: words[name]
+                for words in (rubric_words(plan.rubric_names(judge)) for judge in plan.run.judges)
+                for name in content.scales
+                if name in words
+            },
         }
 
 

@@ -11,6 +11,7 @@ const loading = {};
 for (const [task, set] of Object.entries(data.sets)) {
   data.titles[task] = set.title;
   data.desired[task] = Object.setPrototypeOf(set.desired, null);
+  data.criteria[task] = set.criteria;
 }
 
 // Files beside the page call these functions with a task's index, and with a part of its texts.
@@ -114,16 +115,17 @@ function toggleStar(row) {
 }
 
 // Questions about an item's replies, each with its text and condition. Letters are those of `flags_of` in browser.py.
-const flag = (letter) => (row) => Boolean(row.flags?.includes(letter));
+const LETTERS = { apart: "p", readings: "d", unread: "u", judges: "j", labelled: "l" };
+const flag = (name) => (row) => Boolean(row.flags?.includes(LETTERS[name]));
 const QUESTIONS = {
-  apart: ["judge and people differ", flag("p")],
-  readings: ["robust and paper_compat differ", flag("d")],
+  apart: ["judge and people differ", flag("apart")],
+  readings: ["robust and paper_compat differ", flag("readings")],
   alone: ["one tutor alone is right", (row) => tutorsOf(row).length > 1 && tutorsOf(row).filter((reply) => reply.outcome === "right").length === 1],
   wrong: ["all tutors are wrong", (row) => tutorsOf(row).length > 0 && tutorsOf(row).every((reply) => ["wrong", "none"].includes(reply.outcome))],
   right: ["all tutors are right", (row) => tutorsOf(row).length > 0 && tutorsOf(row).every((reply) => reply.outcome === "right")],
-  unread: ["a value is unread", flag("u")],
-  judges: ["judges differ", flag("j")],
-  labelled: ["people have labelled a reply", flag("l")],
+  unread: ["a value is unread", flag("unread")],
+  judges: ["judges differ", flag("judges")],
+  labelled: ["people have labelled a reply", flag("labelled")],
   starred: ["starred by you", (row) => stars.has(starOf(row))],
 };
 const SORTS = {
@@ -153,7 +155,8 @@ function part(box, title, text) {
 }
 
 // The texts of an item: its fields, the replies of up to three tutors, the others folded, and the verdicts.
-function body(row, marks, pin) {
+// question: the replies for which the item answers it come first.
+function body(row, marks, question, pin) {
   const item = textOfRow(row);
   const box = make("div");
   const replies = marks.map((mark) => ({ ...mark, ...replyTo(row, mark) }));
@@ -163,7 +166,8 @@ function body(row, marks, pin) {
   for (const [name, text] of fields) part(box, inWords(name), text);
   if (messages) box.append(fields.length ? make("details", {}, make("summary", {}, "Prompt with instructions"), conversation(messages)) : conversation(messages));
   for (const address of item.pictures || []) if (address) box.append(make("img", { src: address, alt: "the item's picture", class: "picture" }));
-  const ranked = replies.filter(isRanked);
+  const answers = (reply) => Number(Boolean(LETTERS[question] && reply.flags?.includes(LETTERS[question])));
+  const ranked = replies.filter(isRanked).sort((a, b) => answers(b) - answers(a));
   const pinned = (ranked.length ? ranked : replies).slice(0, PINNED);
   box.append(make("h3", {}, replies.length === 1 ? "Reply" : "Replies"), make("div", { class: "replies" }, ...pinned.map((reply) => replyBox(row.task, reply, prompted))));
   for (const reply of replies.filter((other) => !pinned.includes(other))) {
@@ -185,7 +189,7 @@ const same = (verdict, label) => valueInWords(verdict).toLowerCase() === valueIn
 // Verdicts and labels with criteria as rows and tutors as columns. Criteria on which tutors, judges or people differ come
 // first. A click on a cell shows who gave which verdict, and why.
 function verdictTable(task, item, replies) {
-  const words = { ...data.criteria[task], ...item.criteria };
+  const words = Object.assign(Object.create(null), data.criteria[task], item.criteria);
   const ranked = replies.filter(isRanked);
   const columns = ranked.length ? ranked : replies;
   const found = new Map();
@@ -240,7 +244,7 @@ const KINDS = { __proto__: null, judge: "Verdict" }; // titles of kinds of grade
 // A grade in words, such as "Mistake identification: To some extent; desired: Yes".
 function chip(task, grade) {
   const desired = data.desired[task]?.[grade.criterion];
-  const value = grade.value === null ? "no answer" : valueInWords(grade.value);
+  const value = grade.value === null ? `no answer${grade.why ? ` (${grade.why})` : ""}` : valueInWords(grade.value);
   const wanted = desired && grade.outcome === "wrong" ? `; desired: ${desired}` : "";
   const right = typeof grade.value === "boolean" || desired ? "" : WORDS[grade.outcome] && grade.value !== null ? `, ${WORDS[grade.outcome]}` : "";
   const by = grade.by ? ` (${data.graders[grade.by] ?? grade.by})` : "";
@@ -371,7 +375,7 @@ function browser(place, task, parameters) {
   let pins = (parameters.pin ?? "").split(",").filter(known);
   let shown = [];
   let reading = 0; // number of the latest choice of an item, whose texts may come late
-  const field = (text, control) => make("label", {}, text + " ", control);
+  const field = (text, control) => make("label", { "data-filter": text }, text + " ", control);
   const relationField = field("Items where", relation);
   const textsOf = (row, reply) => {
     const item = textOfRow(row);
@@ -460,7 +464,7 @@ function browser(place, task, parameters) {
         if (turn !== reading) return;
       }
       const pin = (name) => { pins = [name, ...pins.filter((one) => one !== name)].slice(0, PINNED); current = row.id; update(); };
-      reader.replaceChildren(head, body(row, rowReplies, pin));
+      reader.replaceChildren(head, body(row, rowReplies, where.value, pin));
       markWords(reader, search.value.toLowerCase());
     };
     entries.forEach((button, at) => button.addEventListener("click", () => { current = matches[at][0].id; read(at); }));

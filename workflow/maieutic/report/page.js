@@ -78,11 +78,14 @@ function numbersOf(table) {
   return [["rank", "tutor", "group", "benchmark", "task", "value", "low", "high", "n", "leads"], ...lines].map(csvLine).join("");
 }
 
-const LATEX = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--", "≤": "$\\leq$" };
+const LATEX = {
+  "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}",
+  "–": "--", "−": "$-$", "≤": "$\\leq$", "≥": "$\\geq$", "×": "$\\times$", "…": "\\dots{}",
+};
 
 // Returns a ranked table's visible rows as a table for LaTeX with the package booktabs. The leaders of a task are bold.
 function latexOf(table, caption) {
-  const escaped = (text) => text.replace(/[\\~^–≤]|[&%$#_{}]/g, (sign) => LATEX[sign] ?? "\\" + sign).replace(/\s+/g, " ").trim();
+  const escaped = (text) => text.replace(/[\u21b5\u2400-\u2426]/g, "").replace(/[\\~^<>|–−≤≥×…]|[&%$#_{}]/g, (sign) => LATEX[sign] ?? "\\" + sign).replace(/\s+/g, " ").trim();
   const textOf = (cell) => {
     const value = cell.querySelector(".value");
     const text = escaped((value ?? cell.querySelector("button") ?? cell.firstChild ?? cell).textContent);
