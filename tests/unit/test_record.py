@@ -470,10 +470,20 @@ def test_two_runs_differ_by_what_was_changed(run: Path, tmp_path: Path, capsys: 
     rewrite(later / "report/config.yaml", lambda text: text.replace("seed: ", "seed: 1", 1))
     replies = later / "replies/mathtutorbench/always-0.jsonl"
     rewrite(replies, lambda text: text.replace('"text":"0"', '"text":"7"', 1))
-    compare(run, later / "report")
+    compare(run, later / "report", page=tmp_path / "compare.html")
     output = capsys.readouterr().out
     assert "run.seed: " in output and "1 of " in output and "shared replies differ" in output
-    compare(run, run)
+    page = (tmp_path / "compare.html").read_text(encoding="utf-8")
+    assert "run.seed: " in page and "another grade" not in page, "the reply differs, its grade does not"
+    grades = later / "grades/mathtutorbench/_parsers/always-0.jsonl"
+    right = '"scoring":"robust","criterion":null,"value":0,"correct":true'
+    assert right in grades.read_text(encoding="utf-8")
+    rewrite(grades, lambda text: text.replace(right, right.replace("true", "false"), 1))
+    compare(run, later / "report", page=tmp_path / "compare.html")
+    page = (tmp_path / "compare.html").read_text(encoding="utf-8")
+    assert "1 item with another grade" in page and "right \u2192 wrong: " in page and page.count("<article>") == 2
+    capsys.readouterr()
+    compare(run, run, page=tmp_path / "compare.html")
     output = capsys.readouterr().out
     assert output.count("  the same") == 3 and " to " in output and "0.000" in output and "\x1b" not in output
     assert not any(word in output for word in ("BETTER", "WORSE", "another", "changed"))
@@ -508,12 +518,12 @@ def test_a_gate_decides_by_the_interval(
 
 
 def test_the_gate_of_equal_runs_is_an_exit_code(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compare(run, run, gate="problem_solving")
+    compare(run, run, gate="problem_solving", page=tmp_path / "compare.html")
     assert "passed" in capsys.readouterr().out, "the same grades are no loss, whatever the margin is"
     lost = LostScore("mathtutorbench", "problem_solving", "Always 0", "accuracy")
     assert decide_gate([], [lost], "accuracy", 1.0)[0] == 4, "a score that is missing in the second run is no pass"
     with pytest.raises(UserError, match="no score of both runs is named nothing"):
-        compare(run, run, gate="nothing")
+        compare(run, run, gate="nothing", page=tmp_path / "compare.html")
 
 
 def test_a_shared_run_is_compared_as_a_folder_or_an_archive(
@@ -523,10 +533,10 @@ def test_a_shared_run_is_compared_as_a_folder_or_an_archive(
     share(run=run, out=tmp_path / "shared.zip")
     share(run=run, out=tmp_path / "shared")
     for place in (tmp_path / "shared.zip", tmp_path / "shared"):
-        compare(place, run)
+        compare(place, run, page=tmp_path / "compare.html")
         assert capsys.readouterr().out.count("  the same") == 3
     with pytest.raises(UserError, match="expected the folder of one run, found 0 runs"):
-        compare(tmp_path, run)
+        compare(tmp_path, run, page=tmp_path / "compare.html")
     with pytest.raises(UserError, match=r"expected a folder or a .zip file, found .gz. Fix: pass --out .*shared.zip"):
         share(run=run, out=tmp_path / "shared.tar.gz")
 
@@ -540,7 +550,7 @@ def test_a_run_is_compared_by_its_name(
     for name in ("resources", "config"):
         (tmp_path / name).symlink_to(Path(name).resolve())
     monkeypatch.chdir(tmp_path)
-    compare(Path("trial"), Path("trial"))
+    compare(Path("trial"), Path("trial"), page=tmp_path / "compare.html")
     assert capsys.readouterr().out.count("  the same") == 3
 
 
@@ -564,7 +574,7 @@ def test_other_versions_of_parsers_are_reported(
     record = json.loads((run / "provenance.json").read_text(encoding="utf-8"))
     assert record["readers"]["step"] == GRADERS["step"].version
     (tmp_path / "results/report/provenance.json").write_text(json.dumps({**record, "readers": readers}))
-    compare(run, tmp_path / "results/report")
+    compare(run, tmp_path / "results/report", page=tmp_path / "compare.html")
     assert line in " ".join(capsys.readouterr().out.split())
 
 

@@ -20,6 +20,13 @@ from maieutic.core.records import Difference, Item, Reply, ReportedScore, iter_r
 from maieutic.core.terminal import say
 from maieutic.core.visible import visible_text
 from maieutic.core.yaml_files import read_yaml
+from maieutic.record.comparison_page import (
+    MOST_FLIPS,
+    ChangedTask,
+    counted_grades,
+    flips_between,
+    write_comparison,
+)
 from maieutic.record.finished_run import FinishedRun, load_finished_run, own_file, run_folder_at
 from maieutic.report.browser import all_grades
 from maieutic.report.contrasts import contrast_of, reversed_difference
@@ -48,8 +55,11 @@ def compare(
     *,
     gate: Annotated[str | None, Parameter(help="task or headline metric that must not be worse")] = None,
     margin: Annotated[float, Parameter(help="largest loss that the gate accepts")] = 0.0,
+    page: Annotated[Path, Parameter(help="page to write, with both replies to each item whose grade changed")] = Path(
+        "compare.html"
+    ),
 ) -> None:
-    """Print what differs between two finished runs: configuration, data, code, replies and scores.
+    """Print what differs between two finished runs: configuration, data, code, replies and scores; write it as a page.
 
     first, second: each is a run's own folder, the name of a run (`maieutic runs` lists both), or a folder or .zip file
     that `maieutic share` wrote. If a tutor answered the same items in both runs, the difference between its scores is
@@ -60,7 +70,7 @@ def compare(
     second run is worse beyond chance, and else 4.
     """
     with run_folder_at(first) as first_folder, run_folder_at(second) as second_folder:
-        changes, lost = compare_folders(first_folder, second_folder)
+        changes, lost = compare_folders(first_folder, second_folder, (str(first), str(second)), page)
     if gate is not None:
         decision, lines = decide_gate(changes, lost, gate, margin)
         for line in lines:
@@ -89,20 +99,23 @@ def lost_scores(before: FinishedRun, after: FinishedRun, changes: Sequence[Score
     ]
 
 
-def compare_folders(first: Path, second: Path) -> tuple[list[ScoreChange], list[LostScore]]:
+def compare_folders(
+    first: Path, second: Path, names: tuple[str, str], page: Path
+) -> tuple[list[ScoreChange], list[LostScore]]:
     """Print the differences between two runs, and return the changes of scores and the scores that are lost.
 
-    first, second: the runs' own folders.
+    first, second: the runs' own folders; names: their names on the page that is written to `page`.
     """
     before, after = load_finished_run(first), load_finished_run(second)
     if before.results.resolve() == after.results.resolve() and before.folder.resolve() != after.folder.resolve():
         log.warning("both runs share %s: they have the same files of replies and scores", before.results)
     console = Console(width=None if sys.stdout.isatty() else OUTPUT_WIDTH)
-    for title, lines in (
+    lists = (
         ("configuration", config_changes(first, second)),
         ("code, cards and data", provenance_changes(before, after)),
         ("items and replies", reply_changes(before, after)),
-    ):
+    )
+    for title, lines in lists:
         console.print(title, style="bold", markup=False, highlight=False)
         for line in lines or ["the same"]:
             console.print(f"  {visible_text(line)}", markup=False, highlight=False)
@@ -111,17 +124,37 @@ def compare_folders(first: Path, second: Path) -> tuple[list[ScoreChange], list[
         table.add_column(name)
     changes = list(score_changes(before, after))
     compared = sum(not isinstance(change.difference, str) for change in changes)
-    for change in changes:
-        row = change.row(after.plan.config.report.equivalence, max(1, compared))
-        table.add_row(*(Text(visible_text(cell)) for cell in row))
+    rows = [change.row(after.plan.config.report.equivalence, max(1, compared)) for change in changes]
+    for change, row in zip(changes, rows, strict=True):
+        table.add_row(*(Text(visible_text(cell)) for cell in change.cells(row)))
+    together = "the interval holds" if compared == 1 else f"the {compared} intervals hold together"
+    note = f"{together} with a probability of 95 %" if compared else ""
     if changes:
         console.print(table, markup=False)
         if compared:
-            together = "the interval holds" if compared == 1 else f"the {compared} intervals hold together"
-            console.print(f"{together} with a probability of 95 %; p: of each difference alone", markup=False)
+            console.print(f"{note}; p: of each difference alone", markup=False)
     else:
         console.print("no tutor has scores on the same task in both runs", markup=False)
+    write_comparison(page, names, lists, rows, changed_tasks(before, after, changes), note)
+    say(f"page: {page}")
     return changes, lost_scores(before, after, changes)
+
+
+def changed_tasks(before: FinishedRun, after: FinishedRun, changes: Sequence[ScoreChange]) -> list[ChangedTask]:
+    """Return the items whose grades differ between two runs, by task and tutor."""
+    by_tutor: dict[tuple[str, str], list[ScoreChange]] = {}
+    for change in changes:
+        if not isinstance(change.difference, str):
+            by_tutor.setdefault((change.card.benchmark, str(change.second.tutor)), []).append(change)
+    tasks = []
+    for place, own_changes in by_tutor.items():
+        grades = [counted_grades(run, *place) for run in (before, after)]
+        replies = [replies_by_task_and_item(run, *place) for run in (before, after)]
+        for change in own_changes:
+            flips = flips_between(items_in_both(before, after, change.card), grades, replies)
+            if flips:
+                tasks.append(ChangedTask(change.card.title, change.label, len(flips), flips[:MOST_FLIPS]))
+    return tasks
 
 
 def decide_gate(
@@ -303,17 +336,33 @@ class ScoreChange(NamedTuple):
     second: ReportedScore
     difference: Difference | str
 
-    def row(self, equivalence: float, comparisons: int) -> tuple[str, ...]:
+    def row(self, equivalence: float, comparisons: int) -> dict[str, Any]:
         """Return the row of the score comparison. comparisons: number of differences, whose intervals hold together."""
-        values = (number_cell(self.first.value), number_cell(self.second.value))
-        row = (f"{self.card.benchmark}/{self.card.task}", self.label, self.second.metric, *values)
+        row: dict[str, Any] = {
+            "task": f"{self.card.benchmark}/{self.card.task}",
+            "label": self.label,
+            "metric": self.second.metric,
+            "first": number_cell(self.first.value),
+            "second": number_cell(self.second.value),
+        }
         if isinstance(self.difference, str):
-            return (*row, *NO_DIFFERENCE, self.difference)
+            return row | {"value": None, "low": None, "high": None, "verdict": self.difference}
         higher = self.card.metrics[self.second.metric].higher_is_better is not False
         contrast = contrast_of(self.difference, higher, equivalence, comparisons)
-        interval = f"{number_cell(contrast.low)} to {number_cell(contrast.high)}"
-        p = number_cell(self.difference.p)
-        return (*row, number_cell(self.difference.value), interval, p, contrast.verdict)
+        return row | {
+            "value": self.difference.value,
+            "low": contrast.low,
+            "high": contrast.high,
+            "verdict": contrast.verdict,
+        }
+
+    def cells(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return a row of the score comparison as texts for the terminal."""
+        names = tuple(row[name] for name in ("task", "label", "metric", "first", "second"))
+        if isinstance(self.difference, str):
+            return (*names, *NO_DIFFERENCE, self.difference)
+        interval = f"{number_cell(row['low'])} to {number_cell(row['high'])}"
+        return (*names, number_cell(row["value"]), interval, number_cell(self.difference.p), row["verdict"])
 
 
 def score_changes(before: FinishedRun, after: FinishedRun) -> Iterator[ScoreChange]:
