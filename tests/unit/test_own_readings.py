@@ -151,6 +151,7 @@ def test_the_number_of_an_option_is_a_doubt(tmp_path: Path) -> None:
     [
         ({"question": "7 x 8? (A) 54 (B) 56", "answer": "2"}, "1 answers are numbers of options, such as '2'"),
         ({"question": "7 x 8?", "Option 1": "54", "Option 2": "56", "answer": "2"}, "numbers of options"),
+        ({"question": "7 x 8?", "Answer 1 - max 75 characters": "54", "Answer 2 - max 75 characters": "56", "answer": "2"}, "numbers of options"),
         ({"question": "Primes?", "A": "2", "B": "4", "C": "9", "D": "5", "answer": "1,4"}, "numbers of options, such as '1,4'"),
         ({"question": "7 x 8? (A) 54 (B) 56", "answer": "56"}, None), ({"question": "7 x 8?", "answer": "2"}, None),
         ({"question": "3 - 1? A) 1 B) 2", "answer": "2"}, None), ({"question": "Day a) of 2?", "answer": "2"}, None),

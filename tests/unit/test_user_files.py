@@ -118,6 +118,7 @@ PRODUCTS: dict[str, Any] = {
     "ShareGPT": [{"id": "c", "conversations": [{"from": "human", "value": ASKED}, {"from": "gpt", "value": ANSWERED}]}],
     "LangChain": [{"id": "c", "messages": [{"type": "human", "content": ASKED}, {"type": "ai", "content": ANSWERED}]}],
     "LangChain, with data": [{"id": "c", "messages": [{"type": "human", "data": {"content": ASKED}}, {"type": "ai", "data": {"content": ANSWERED}}]}],
+    "LangChain, dumped": [{"id": "c", "messages": [{"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", name], "kwargs": {"content": text}} for name, text in (("HumanMessage", ASKED), ("AIMessage", ANSWERED))]}],
     "Gemini": [{"id": "c", "contents": [{"role": "user", "parts": [{"text": ASKED}]}, {"role": "model", "parts": [{"text": ANSWERED}]}]}],
     "Claude": [
         {
@@ -432,6 +433,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "a key twice": ("a.jsonl", '{"id": "a", "id": "b", "messages": []}\n{"id": "c"}\n', "the key 'id' occurs twice"),
     "no number": ("a.jsonl", '{"id": 1, "x": NaN}\n{"id": 2}\n', "found NaN, which is not JSON"),
     "a column without a name": ("a.csv", "id,,reply\n1,x,y\n", "column 2 has 1 values, but no name"),
+    "no header": ("a.txt", "Half of 18?\t9\n7 times 6?\t42\n", "the first row may be a record, not the names of columns: Half of 18.?, 9"),
     "columns as lists": ("a.json", '{"id": [1, 2], "question": ["a", "b"]}', "found no list of records in the object"),
 }  # fmt: skip
 
@@ -620,6 +622,18 @@ TWICE: dict[str, tuple[str, list[str]]] = {
     ),
     "a tutor who speaks first": (
         "session_id,teacher,pupil\n1,What is 6 x 7?,36?\n1,Add one more 6.,42\n", ["column teacher (tutor) stands before pupil (student)", "pass --columns turns=teacher+pupil if so"],
+    ),
+    "a reply as a message beside the messages": (
+        json.dumps([{"thread_id": "a", "inputs": {"messages": OPENAI[:1]}, "outputs": {"role": "assistant", "content": "Why is it?"}}, {"thread_id": "b", "inputs": {"messages": OPENAI[:1]}, "outputs": {"role": "assistant", "content": "How so?"}}]),
+        ["2 conversations end with the student, and column content may have the tutor's reply", "--columns turns=messages+content"],
+    ),
+    "a reply within an object of another name": (
+        json.dumps([{"id": "a", "messages": OPENAI[:1], "run": {"final": "Why is it?"}}, {"id": "b", "messages": OPENAI[:1], "run": {"final": "How so?"}}]),
+        ["2 conversations end with the student, and column run may have the tutor's reply", "--columns turns=messages+run"],
+    ),
+    "two lists of turns": (
+        json.dumps([{"thread_id": "a", "inputs": {"messages": OPENAI[:1]}, "outputs": {"messages": OPENAI}}]),
+        ["2 columns hold lists of turns", "pass --columns turns=outputs.messages, which has the most turns"],
     ),
     "a tree of versions": (
         json.dumps([{"id": "c", "messages": [
@@ -1038,3 +1052,28 @@ def test_all_rows_of_a_surveys_header_are_left_out(tmp_path: Path, capsys: pytes
     assert record["id"] == "R_1"
     with pytest.raises(UserError, match=r"rows that repeat the header: 2\. Fix: run `maieutic table"):
         check_headers(path, list(csv.DictReader(path.open(encoding="utf-8"))))
+
+
+@pytest.mark.parametrize("header", ["id,2,4,6", "question,2024,2025", "question,answer", "id,9a"])
+def test_numbers_that_rise_are_names_of_columns(tmp_path: Path, header: str) -> None:
+    cells = ",".join("3" for _ in header.split(","))
+    assert (
+        len(read_user_table(written(tmp_path / "a.csv", f"{header}\n{cells}\n{cells}\n")).columns)
+        == header.count(",") + 1
+    )
+
+
+def test_a_programs_objects_are_no_texts(tmp_path: Path) -> None:
+    tool = """t,tool,"{""result"": 2}"\n"""
+    path = written(
+        tmp_path / "a.csv", f"conversation,role,text\nt,user,sqrt 4?\n{tool}t,assistant,What squared is 4?\n"
+    )
+    assert len(turns_of(path)["t"]) == 2
+
+
+def test_dates_of_both_orders_name_neither(tmp_path: Path) -> None:
+    rows = ["4/9/2025 11:58 PM,student,4", "4/10/2025 12:01 AM,tutor,Why?"]
+    path = written(tmp_path / "a.csv", "conversation,time,role,text\n" + "".join(f"a,{row}\n" for row in rows))
+    notes = read_transcripts(path, Reading()).notes
+    assert "times: local times, with the day or the month first, which sort the rows alike" in notes
+    assert not any("pause of more than a day" in note for note in notes)

@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice, zip_longest
+from itertools import islice, pairwise, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ REPEATED_HEADERS = "rows that repeat the header"
 IMPORT_ID = '"ImportId"'  # in a row of the header of a survey's export
 DUMP_NULL = "\\N"  # an empty cell in the dumps of PostgreSQL and MySQL
 ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+\d{2,3}")  # as spreadsheets write a large number
+PLAIN_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?")
 MOST_STATES, LONGEST_STATE = 3, 20  # number and length of a column's values that are shown if it is not used
 SHOWN_RECORDS, LONGEST_VALUE = 2, 100  # in a preview: number of records, and maximum length of each value
 Row = Mapping[str, Any]
@@ -256,8 +257,34 @@ def csv_table(path: Path, text: str, encoding: str, notes: list[str]) -> UserTab
     if table is plain:
         notes = [*notes, "quotation marks: read as signs of the texts, since each line has all cells without them"]
     check_distinct(table.columns, f"{path}:1")
+    check_header(table.columns, [row for _, row in table.rows], f"{path}:1")
     rows: list[tuple[str, Row]] = [(f"{path}:{number}", row) for number, row in table.rows]
     return without_headers(UserTable(table.columns, rows, f"CSV ({encoding})", notes))
+
+
+def check_header(columns: Sequence[str], rows: Sequence[Row], place: str) -> None:
+    """Raise UserError if the names of columns look like a record: one of them is a number, as the cells below it are.
+
+    Several numbers that rise from column to column are names, as those of items or years.
+    """
+    numbers = [column for column in columns if is_number(column)]
+    values = [float(column.replace(",", ".")) for column in numbers]
+    if not numbers or (len(values) > 1 and all(first < second for first, second in pairwise(values))):
+        return
+
+    def has_numbers(column: str) -> bool:
+        cells = [text for row in rows if (text := cell_text(row.get(column)).strip())]
+        return 2 * sum(map(is_number, cells)) > len(cells)
+
+    if any(map(has_numbers, numbers)):
+        shown = ", ".join(column[:40] for column in columns[:3])
+        problem = f"the first row may be a record, not the names of columns: {shown}"
+        raise UserError(place, problem, "write the names of the columns in a row above it, such as question and answer")
+
+
+def is_number(text: str) -> bool:
+    """Return True for a text that is a plain number, with a decimal point or comma."""
+    return PLAIN_NUMBER.fullmatch(text.strip()) is not None
 
 
 def table_without_quoting(text: str) -> Table | None:
@@ -380,6 +407,7 @@ def workbook_table(sheets: Sequence[Sheet], name: str, settings: FileSettings) -
             raise UserError(f"{place}, row {number}", "has a cell without a column name", "name its column")
         record = {column: cell for column, cell in zip(columns, cells, strict=False) if column}
         records.append((f"{place}, row {number}", record))
+    check_header(columns, [row for _, row in records], f"{place}, row {first}")
     notes = [f"sheet: {sheet.name}"] if len(sheets) > 1 else []
     return without_headers(UserTable([column for column in columns if column], records, "workbook", notes))
 

@@ -10,6 +10,7 @@ from maieutic.core.errors import UserError
 
 OPTION_NAME = re.compile(r"(?:options?|choices?|alternatives?|opt)[ _-]*[a-h\d]|[a-h]", re.IGNORECASE)
 OPTION_MARK = re.compile(r"(?:^|\s)\(?([A-Ha-h])[).:]\s+")
+FIRST_NUMBER = re.compile(r"(\D+)(\d)(\D.*|)")  # in the name of a column
 PLACES = re.compile(r"\s*\d(?:\s*[,;]\s*\d)*\s*")
 
 
@@ -28,6 +29,16 @@ def options_of(record: Mapping[str, Any]) -> list[str]:
     return [question[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)]
 
 
+def numbered_options(records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the columns whose names differ in a number alone, such as `Answer 1` and `Answer 2`, by their rest."""
+    names = dict.fromkeys(str(name) for record in records for name in record)
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        if match := FIRST_NUMBER.match(name):
+            groups.setdefault(f"{match[1]}{match[3]}", []).append(name)
+    return {common: group for common, group in groups.items() if len(group) > 1}
+
+
 def is_place(record: Mapping[str, Any], answer: str) -> bool:
     """Return True for an answer that is the number of one of the record's options, and no option's own text."""
     options = options_of(record)
@@ -38,6 +49,17 @@ def is_place(record: Mapping[str, Any], answer: str) -> bool:
 
 def check_places(path: str, answers: Sequence[tuple[Mapping[str, Any], str]]) -> None:
     """Raise UserError for answers that are numbers of options. answers: each record with its answer."""
-    if places := [answer for record, answer in answers if is_place(record, answer)]:
+    places = [answer for record, answer in answers if is_place(record, answer)]
+    given = [(record, answer) for record, answer in answers if answer.strip()]
+    for group in numbered_options([record for record, _ in answers]).values():
+        # Any series of columns may be options if no answer is anything but one of their numbers.
+        if not places and all(
+            PLACES.fullmatch(answer)
+            and all(1 <= int(number) <= len(group) for number in re.findall(r"\d", answer))
+            and answer.strip() not in [str(record.get(name)).strip() for name in group]
+            for record, answer in given
+        ):
+            places = [answer for _, answer in given]
+    if places:
         problem = f"{len(places):,} answers are numbers of options, such as {places[0]!r}"
         raise UserError(path, problem, "write the text of the right option, or its letter as (A), in each record")

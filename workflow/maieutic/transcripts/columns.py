@@ -62,10 +62,11 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
         if len(lists) == 1:
             named["turns"] = lists[0]
         elif len(lists) > 1 and not {"turns", "role", "text"} & reading.columns.keys():
+            longest = max(lists, key=lambda name: number_of_turns(table, name))
             raise UserError(
                 str(path),
                 f"{len(lists)} columns hold lists of turns: {', '.join(lists)}",
-                f"pass --columns {shlex.quote(f'turns={lists[0]}')}, or with the name of another",
+                f"pass --columns {shlex.quote(f'turns={longest}')}, which has the most turns, or with another's name",
             )
     for field, column in reading.columns.items():
         if field not in COLUMN_NAMES:
@@ -86,7 +87,11 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
         named["turns"] = SEVERAL.join(sides)
     if "turns" in fields or ("turns" in named and not {"role", "text"} & fields):
         taken = {*named["turns"].split(SEVERAL)}
-        return {field: column for field, column in named.items() if column not in taken or field == "turns"}
+        return {  # a list of turns has its own roles and texts
+            field: column
+            for field, column in named.items()
+            if field == "turns" or (column not in taken and field not in ("role", "text"))
+        }
     named.pop("turns", None)
     if named.get("conversation") in ID_OF_RECORD and "conversation" not in fields:
         del named["conversation"]  # the id of a message, not of its conversation
@@ -104,6 +109,12 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
             flags += f"{'; ' if flags else ''}add a column that names the {' and the '.join(unknown)} of each row"
         raise UserError(str(path), problem, flags)
     return named
+
+
+def number_of_turns(table: UserTable, column: str) -> int:
+    """Return the number of turns in all lists of a column."""
+    lists = [row.get(column) for _, row in table.rows]
+    return sum(len(turns) for turns in lists if isinstance(turns, list))
 
 
 def column_of_roles(table: UserTable, named: str) -> str | None:
@@ -159,7 +170,10 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
             return {"turns": SEVERAL.join(turns)}
         long = [name for name in varied if sum(map(len, cells[name])) >= SHORTEST_TEXT * len(cells[name])]
         texts = [name for name in long if is_prose(cells[name])]
-        if len(texts) == 2:
+        series = Counter(match[1] for name in filled if (match := NUMBERED.fullmatch(name)))
+        if len(texts) == 2 and not any(
+            series[match[1]] > len(texts) for name in texts if (match := NUMBERED.fullmatch(name))
+        ):
             others = [name for name in free if name not in texts and name not in chosen.get("time", "").split(SEVERAL)]
             blocks = [name for name in others if are_blocks(rows, name)]
             ids = {"conversation": blocks[0]} if "conversation" not in named and len(blocks) == 1 else {}
@@ -182,11 +196,8 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
 
 def columns_of_turns(columns: Sequence[str]) -> list[str]:
     """Return the columns of a table with one for each turn, such as Student_1, Tutor_1, Student_2; empty without."""
-    turns = [
-        (int(match[2]), proposed_role(match[1]), column)
-        for column in columns
-        if (match := NUMBERED.fullmatch(column)) and proposed_role(match[1])
-    ]
+    numbered = [(column, match) for column in columns if (match := NUMBERED.fullmatch(column))]
+    turns = [(int(match[2]), role, column) for column, match in numbered if (role := proposed_role(match[1]))]
     if len({number for number, _, _ in turns}) < 2 or {role for _, role, _ in turns} != {TUTOR, STUDENT}:
         return []
     return [column for _, _, column in sorted(turns, key=lambda turn: turn[0])]

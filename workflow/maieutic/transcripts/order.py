@@ -218,7 +218,9 @@ def order_values(
             fix = "pass --dates day-first or --dates month-first"
             known.doubt(f"times in column {column} may name the day or the month first, with different orders", fix)
             return None
-        readings = readings[:1]
+        # Both orders of day and month sort the rows alike. The one with the shorter pauses counts pauses.
+        shortest = min(readings, key=lambda one: longest_gap([value for value in one.values if value is not None]))
+        readings = [shortest._replace(form="local times, with the day or the month first, which sort the rows alike")]
     known.notes.append(f"times: {readings[0].form}")
     return readings[0].values
 

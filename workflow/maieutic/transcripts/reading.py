@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from maieutic.core.encodings import DECODED_ENTITIES, without_entities
 from maieutic.core.errors import UserError
-from maieutic.core.speakers import ROLE_WORDS, STUDENT, SYSTEM, TUTOR, proposed_role
+from maieutic.core.speakers import ROLE_WORDS, STUDENT, SYSTEM, TOOL_WORDS, TUTOR, proposed_role
 from maieutic.core.thinking import split_thinking
 from maieutic.core.user_tables import (
     FileSettings,
@@ -33,6 +33,7 @@ from maieutic.transcripts.columns import (
     find_columns,
     fits,
     holds_dialogue,
+    is_prose,
 )
 from maieutic.transcripts.order import doubt_of_unnamed_order, ordered_rows
 from maieutic.transcripts.shapes import SEVERAL, Placed, cell, with_inner_fields, with_inner_turns
@@ -68,6 +69,7 @@ LEAST_WORDS, LEAST_REPEATED, MOST_REPEATED = 3, 3, 3
 LEAST_OF_CALL = 2  # turns from which a row that begins another one is no chance
 INNER_COLUMNS = {"role": "role", "text": "text", "name": "name"}  # of messages within a cell
 MOST_STATES = 6  # number of values up to which a column may tell states
+OF_PROGRAMS = {*TOOL_WORDS, *(word for word, role in ROLE_WORDS.items() if role == SYSTEM)}
 REPLY_NAME = re.compile(r"^(?:response|reply|output|completion|answer)", re.IGNORECASE)
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]")  # UTF-8 that was read as Latin-1
 PERSON_OR_DAY = re.compile(r"^(?:user|student|learner|pupil|customer|account)_?id$|^(?:date|day)$", re.IGNORECASE)
@@ -216,7 +218,8 @@ def messages_in(value: Any) -> list[dict[str, Any]]:
 def check_texts(table: UserTable, named: Mapping[str, str], known: Understanding) -> None:
     """Add a doubt for texts that a spreadsheet turned into dates, times or truth values, such as 3/4."""
     columns = named["turns"].split(SEVERAL) if "turns" in named else [named["text"]]
-    cells = [row.get(column) for column in columns for _, row in table.rows]
+    rows = [row for _, row in table.rows if cell(row, named.get("role")).casefold() not in OF_PROGRAMS]  # no texts
+    cells = [row.get(column) for column in columns for row in rows]
     changed = [value for value in cells if isinstance(value, date | time | timedelta | bool)]
     if changed:
         problem = f"{len(changed):,} texts are dates, times or truth values, such as {cell_text(changed[0])}"
@@ -584,15 +587,21 @@ def conversations_of_rows(table: UserTable, named: dict[str, str], known: Unders
 def doubt_of_replies(
     table: UserTable, conversations: Sequence[Conversation], named: Mapping[str, str], known: Understanding
 ) -> None:
-    """Add a doubt if conversations end with the student, and a column that is not used has the tutor's replies."""
+    """Add a doubt if conversations end with the student, and a column that is not used may have the tutor's replies.
+
+    It has the name of a reply, or its texts are messages that no turn of their rows has.
+    """
     used = named["turns"].split(SEVERAL)
     unanswered = sum(bool(chat.messages) and chat.messages[-1].role == STUDENT for chat in conversations)
-    columns = [
-        column
-        for column in table.columns
-        if column not in {*named.values(), *used} and REPLY_NAME.search(column)
-        if sum(reply_in(row.get(column)) is not None for _, row in table.rows) * 2 > len(table.rows)
-    ]
+    columns = []
+    for column in table.columns if unanswered else ():
+        if column in {*named.values(), *used}:
+            continue
+        replies = [(row, text) for _, row in table.rows if (text := reply_in(row.get(column))) is not None]
+        new = [text for row, text in replies if not any(text in str(row.get(name)) for name in used)]
+        are_new = 2 * len(new) > len(replies) and is_prose(new)
+        if 2 * len(replies) > len(table.rows) and (REPLY_NAME.search(column) or are_new):
+            columns.append(column)
     if unanswered and columns and "turns" not in known.reading.columns:
         problem = (
             f"{unanswered:,} conversations end with the student, and column {columns[0]} may have the tutor's reply"

@@ -113,6 +113,9 @@ def is_turn_list(value: Any) -> bool:
 
 def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[WrittenTurn]:
     """Return a list with a turn in a list, or an empty list for a call of a tool."""
+    if isinstance(turn, dict) and isinstance(fields := turn.get("kwargs"), dict) and isinstance(turn.get("id"), list):
+        # A message that LangChain has dumped: the last part of its id is the class, such as HumanMessage.
+        turn = {"role": str(turn["id"][-1]).removesuffix("Chunk").removesuffix("Message"), **fields}
     keys = {str(key).casefold(): key for key in turn} if isinstance(turn, dict) else {}
     role = next((name for name in ROLE_KEYS if name in keys and word_of(turn[keys[name]])), None)
     word = word_of(turn[keys[role]]) if role is not None else None
@@ -164,6 +167,8 @@ def reply_in(value: Any) -> str | None:
     if isinstance(value, dict) and isinstance(choices := value.get("choices"), list) and choices:
         value = choices[0].get("message") if isinstance(choices[0], dict) else None
     text = text_of(value)
+    if text is None and isinstance(value, dict) and len(value) == 1:
+        text = text_of(next(iter(value.values())))
     return text if text and text.strip() else None
 
 
