@@ -76,7 +76,7 @@ def test_a_users_task_may_contain_multiple_choice_problems(scoring: Scoring) -> 
 
 def test_answers_that_are_neither_a_number_nor_an_option_are_listed_at_once() -> None:
     records = [{"question": "?", "answer": answer} for answer in ("1/2", "B", "12", "nan")]
-    problem = r"found record 1: 'B', record 3: 'nan'$"
+    problem = r"found record 2: 'B', record 4: 'nan'$"
     with pytest.raises(ValueError, match=problem):
         word_problems.word_problem_items(records, "problem_solving")
     assert len(word_problems.word_problem_items(records, word_problems.SEEDS)) == 4, (

@@ -154,7 +154,7 @@ def test_word_problems_of_users() -> None:
     assert items[1].reference["text"] == "So.\nFinal answer: 1200"
     choice = {"question": "What is 3 x 4? (A) 7 (B) 12", "answer": "(b)"}
     assert word_problems.word_problem_items([choice], "t")[0].reference["answer"] == "B"
-    for record, problem in (({"answer": 1}, "record 0: question"), ({"question": "?", "answer": None}, "record 0: answer"),
+    for record, problem in (({"answer": 1}, "record 1: question"), ({"question": "?", "answer": None}, "record 1: answer"),
                         ({"question": "?", "answer": True}, "found True"), ({"question": " ", "answer": 1}, "question: expected a text or a number")):  # fmt: skip
         with pytest.raises(ValueError, match=problem):
             word_problems.word_problem_items([record], "t")

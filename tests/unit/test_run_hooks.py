@@ -301,6 +301,7 @@ kind = sys.argv[1]
 hooks.new_requests = lambda plan, jobs: [plan, *jobs] if kind != "fails" else 1 / 0
 messages.requests_line = lambda plan, requests: f"new requests: {requests}"
 messages.absent_lines = lambda plan: []
+hooks.checks_of_readings = lambda plan: []
 dag = SimpleNamespace(needrun_jobs=lambda exclude_finished: ["b", exclude_finished])
 flow = {"none": SimpleNamespace(dryrun=True), "early": SimpleNamespace(dryrun=True, _dag=None)}
 hooks.print_requests_after_dry_run("a", flow.get(kind, SimpleNamespace(dryrun=kind != "runs", _dag=dag)))

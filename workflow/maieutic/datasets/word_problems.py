@@ -35,7 +35,7 @@ def word_problem_items(records: list[SourceRecord], task: str) -> list[Item]:
         answer = normalise_answer(text, options)
         if answer is None:
             answer = text
-            faults.append(f"record {number}: {answer[:40]!r}")
+            faults.append(f"record {number + 1}: {answer[:40]!r}")
         solution = str(record.get("solution") or "").strip()
         items.append(
             Item(
@@ -84,8 +84,11 @@ def single_number(text: str) -> str | None:
 
 
 def required_field(record: SourceRecord, field: str, number: int) -> str:
-    """Return a field of record `number` as text. Raises ValueError if it is empty, or neither a text nor a number."""
+    """Return a field of a record as text. Raises ValueError if it is empty, or neither a text nor a number.
+
+    number: the record's number from 0; messages count from 1, as previews do.
+    """
     value = record.get(field)
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
-        raise ValueError(f"record {number}: {field}: expected a text or a number, found {value!r}")
+        raise ValueError(f"record {number + 1}: {field}: expected a text or a number, found {value!r}")
     return str(value).strip()

@@ -48,6 +48,7 @@ from maieutic.launch.snakemake_compat import (
 )
 from maieutic.launch.stage import save_config_job
 from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan
+from maieutic.preparation.own_readings import checks_of_readings
 from maieutic.serving.batches import BATCH_VARIABLE, OUTBOX, BatchFolder, BatchLimits, BatchSettings, has_batches
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
@@ -405,7 +406,10 @@ def overwrite_warning(saved_config: Path, run: dict[str, Any]) -> str | None:
 
 
 def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
-    """Print a dry run's requests and their cost when this process ends, since Snakemake has no hook for dry runs."""
+    """Print a dry run's requests, their cost and the faults of the user's files when this process ends.
+
+    Snakemake has no hook for dry runs.
+    """
     if IS_FINISHED.get():
         return
 
@@ -417,6 +421,12 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
             say(messages.requests_line(plan, new_requests(plan, jobs)))
             for line in messages.absent_lines(plan):
                 say(line)
+            for _, read in checks_of_readings(plan):
+                try:
+                    read()
+                except UserError as error:
+                    for fault in error.all:
+                        say(f"the run will not start: {fault.line}", error=True)
         except Exception as error:  # ignore any error, because the dry run is useful without this line of output
             say(f"new requests: not counted ({type(error).__name__}: {error})")
 

@@ -34,6 +34,7 @@ from maieutic.transcripts.columns import (
     fits,
     holds_dialogue,
     is_prose,
+    is_time_column,
 )
 from maieutic.transcripts.order import doubt_of_unnamed_order, ordered_rows
 from maieutic.transcripts.shapes import SEVERAL, Placed, cell, with_inner_fields, with_inner_turns
@@ -433,7 +434,7 @@ def without_doubles(
     A row with turn or time that equals the one before, or with a turn number any earlier one, is left out and counted.
     A conversation that stands twice in other ways is in doubt.
     """
-    field = named.get("turn") or named.get("time")
+    field = named.get("turn") or named.get("time") or unused_time(rows, columns, named)
     ids = next((column for column in columns if MESSAGE_ID.search(column) and column not in named.values()), None)
     distinct = sum(len(rows_by_value(members, ids)) for members in rows.values()) if ids else 0
     ids = ids if distinct > len(rows) else None  # an id that a conversation has once is not that of a message
@@ -466,6 +467,15 @@ def without_doubles(
         if known.doubt(problem, "remove the second copy", "the first copy of each"):
             rows |= {name: rows[name][: len(rows[name]) // 2] for name in doubled}
     return rows
+
+
+def unused_time(rows: Mapping[str, Sequence[Placed]], columns: Sequence[str], named: Mapping[str, str]) -> str | None:
+    """Return the first column with the time of each message that is not used, or None."""
+    for column in columns:
+        texts = [cell(row, column) for members in rows.values() for _, row in members]
+        if column not in named.values() and all(texts) and len({*texts}) > len(rows) and is_time_column(texts):
+            return column
+    return None
 
 
 def conversation_of(
