@@ -14,7 +14,7 @@ import pytest
 from maieutic.config.settings import Config
 from maieutic.core.records import Difference, ReportedScore
 from maieutic.plan.plan import Plan
-from maieutic.report.contrasts import Contrast
+from maieutic.report.contrasts import Contrast, contrast_of
 from maieutic.report.head import chips_of
 from maieutic.report.overview import price_picture, prices, shares_won
 from maieutic.report.ranking import (
@@ -268,8 +268,27 @@ def test_where_less_is_better_the_floor_is_the_lowest_trivial_value() -> None:
         assert is_at_floor(score("a", TASKS[0], value, floor=0.5), higher_is_better=False) == at_floor
     fields = {"benchmark": BENCHMARK, "task": TASKS[0], "title": "t", "metric": "m", "higher_is_better": False}
     task = RankedTask(**fields, floor=0.5, leads=True)
-    counts = floor_counts("a", [task], {("a", task.key): score("a", TASKS[0], 0.1, floor=0.5)})
-    assert counts == {"above_floor": 1, "with_floor": 1, "at_floor": []}
+    counts = floor_counts("a", [task], {("a", task.key): score("a", TASKS[0], 0.1, floor=0.5)}, [])
+    assert counts == {"above_floor": 0, "with_floor": 0, "at_floor": []}, "not compared"
+
+
+@pytest.mark.parametrize(("gaps", "number"), [
+    ({"always-0": 0.5, "echo": 0.5}, 1), ({"always-0": 0.5, "echo": 0.041}, 0), ({"always-0": 0.041}, 0), ({"always-0": 0.05}, 1),
+])  # fmt: skip
+def test_a_tutor_is_above_its_floor_if_it_is_better_than_each_trivial_one(gaps: dict[str, float], number: int) -> None:
+    """A gap of 0.041 has a 95 % interval above 0, but not beside the comparisons of the same family."""
+    contrasts = [
+        contrast_of(
+            Difference(
+                benchmark=BENCHMARK, task=TASKS[0], first="a", second=floor, metric="accuracy", criterion=None, by=None,
+                scoring="robust", value=gap, low=gap - 0.04, high=gap + 0.04, p=0.04, centre=gap, error=0.02, largest=1.0,
+                n=400, clusters=400,
+            ), True, 0.05, 2,
+        )
+        for floor, gap in gaps.items()
+    ]  # fmt: skip
+    counts = floor_counts("a", [], {}, contrasts)
+    assert (counts["above_floor"], counts["with_floor"]) == (number, 1)
 
 
 def test_a_task_whose_comparisons_are_missing_does_not_lead(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from maieutic.report.page import DATATABLES, TEXT_LIBRARIES, embedded_library
 from maieutic.report.sections import Page
 from maieutic.scores.differences import CompareTutors, compare_tutors
 from maieutic.scores.score import ScoreReplies, score_replies
+from maieutic.scores.stage import tutors_and_floors
 from markupsafe import Markup
 from run_configs import check_config
 from running import NO_GRADERS
@@ -121,16 +122,16 @@ def finished(
         )  # fmt: skip
         out = folder / "scores" / benchmark / f"{name}.json"
         score_replies(job=job, items=items_dir, grades=[grades], out=out)
-    if len(config.run.tutors) > 1:
-        compare_tutors(
-            job=CompareTutors(
-                benchmark=benchmark, tutors=config.run.tutors, tasks=tasks, absent=["reward", "judge"], resamples=100,
-                seed=config.run.seed,
-            ),
-            items=items_dir,
-            grades=[folder / "grades" / benchmark / "_parsers" / f"{name}.jsonl" for name in config.run.tutors],
-            out=folder / "scores/differences" / f"{benchmark}.json",
-        )  # fmt: skip
+    compared = tutors_and_floors(Plan(config), benchmark)
+    compare_tutors(
+        job=CompareTutors(
+            benchmark=benchmark, tutors=compared, floors=Plan(config).floor_tutors(benchmark), tasks=tasks,
+            absent=["reward", "judge"], resamples=100, seed=config.run.seed,
+        ),
+        items=items_dir,
+        grades=[folder / "grades" / benchmark / "_parsers" / f"{name}.jsonl" for name in compared],
+        out=folder / "scores/differences" / f"{benchmark}.json",
+    )  # fmt: skip
     save_config(
         job=SaveConfig(
             config=config.model_dump(mode="json"),

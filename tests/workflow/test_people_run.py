@@ -375,6 +375,7 @@ def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
     rates = {name: row for name, row in scores.items() if name.endswith("/Praise")}
     assert {"ppi/Praise", "ppi_judge/Praise", "ppi_labels/Praise"} <= set(rates), list(scores)
     report = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    assert "corrected by people\u2019s labels" in report, "the task's page leads with the corrected rate"
     for text in ("Corrected by people", "labels saved", "Krippendorff"):
         assert text in report, text
 

@@ -236,6 +236,11 @@ class Selection:
         """Return the run's own tutors that answer a benchmark, without the baselines that only its cards name."""
         return [name for name in self.tutors_on(benchmark) if name in self.run.tutors]
 
+    def floor_tutors(self, benchmark: str) -> list[str]:
+        """Return the trivial tutors that a benchmark's selected cards name as floors, but the run does not select."""
+        floors = {name for loaded in self.benchmarks[benchmark] for name in loaded.card.baselines.floor}
+        return [name for name in self.tutors_on(benchmark) if name in floors and name not in self.run.tutors]
+
     def with_engine(self, *engines: str) -> list[str]:
         """Return the names of the registry entries with one of these engines."""
         return [name for name, model in self.models.items() if engine_of(model) in engines]

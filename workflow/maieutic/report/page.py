@@ -52,7 +52,7 @@ from maieutic.report.traffic_light import (
     light_lookup,
     verdict_kind_title,
 )
-from maieutic.report.trust import cost_rows, trust_section
+from maieutic.report.trust import cost_rows, people_scores_of, trust_section
 from maieutic.scores.printed import paper_title
 
 HERE = Path(__file__).parent
@@ -107,7 +107,7 @@ def task_section(run: ReportInput, readings: Readings, card: Card) -> dict[str, 
         "outcomes": outcomes,
         "spread": spread,
         "headline": metric_title(card.headline),
-        "matrix": judged_matrix(plan, card, scores),
+        "matrix": judged_matrix(run, card, scores),
         "blind_judges": [name for name in plan.judges_of_card(card) if plan.is_blind(name, card)],
         "differs": unique(
             difference for grader in graders for difference in changed_files_of_task(run.provenance, plan, card, grader)
@@ -120,11 +120,21 @@ def unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def judged_matrix(plan: Plan, card: Card, scores: list[ReportedScore]) -> dict[str, Any] | None:
-    """Return the first judge's scores by tutor and dimension; None for a task without a judge."""
+def judged_matrix(run: ReportInput, card: Card, scores: list[ReportedScore]) -> dict[str, Any] | None:
+    """Return the first judge's scores by tutor and dimension; None for a task without a judge.
+
+    A rate that people's labels correct is replaced, if no other judged task of the run has its criterion.
+    """
+    plan = run.plan
     if JUDGE not in card.graders:
         return None
     judge = plan.judges_of_card(card)[0]
+    tasks = [other for benchmark in plan.benchmarks for other in plan.judge_cards(benchmark)]
+    corrected = {
+        (score.tutor, score.criterion): score
+        for score in (people_scores_of(plan, run.results, judge) if len(tasks) == 1 else ())
+        if score.metric == "ppi" and score.value is not None
+    }
     metrics = [
         name
         for name, metric in card.metrics.items()
@@ -139,7 +149,10 @@ def judged_matrix(plan: Plan, card: Card, scores: list[ReportedScore]) -> dict[s
         {
             "label": display_label(plan, model),
             "baseline": isinstance(plan.models[model], BaselineModel),
-            "cells": [by_cell.get((model, name)) for name in metrics],
+            "cells": [
+                corrected.get((model, card.metrics[name].criterion)) or by_cell.get((model, name)) for name in metrics
+            ],
+            "corrected": [(model, card.metrics[name].criterion) in corrected for name in metrics],
         }
         for model in tutors_in_order(plan)
         if any((model, name) in by_cell for name in metrics)

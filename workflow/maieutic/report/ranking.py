@@ -9,6 +9,7 @@ The page's sentence, table and marks, the Markdown summary and the terminal read
 - A tutor *is ahead of* another one if it is BETTER on at least one leading task and WORSE on none, or is ahead of a
   third one that is ahead of it. Tutors that would be ahead of each other are on a level.
 - A tutor's ranks extend from 1 + the number of tutors ahead of it to the number of tutors - the number behind it.
+- The differences of all tutors from the trivial tutors of their tasks are a family of their own.
 - Baselines (trivial tutors, the human reference) are not ranked, nor is a tutor without a value on a leading task.
 """
 
@@ -75,9 +76,9 @@ class RankedTask(Record):
 class RankedTutor(Record):
     """A tutor of a run with its ranks; None if it is not ranked, for the given reason.
 
-    ahead_of, behind: tutors that it is ahead of, and that are ahead of it; with_floor: number of tasks with a floor and
-    an interval; above_floor: number of these on which the whole 95 % interval is above the floor; at_floor: leading
-    tasks (benchmark/task) on which its value is not above the floor.
+    ahead_of, behind: tutors that it is ahead of, and that are ahead of it; with_floor: number of tasks on which it was
+    compared with a trivial tutor; above_floor: number of these on which it is BETTER than each of them; at_floor:
+    leading tasks (benchmark/task) on which its value is not above the floor.
     """
 
     tutor: str
@@ -164,7 +165,7 @@ def read_rankings(folder: Path) -> dict[str, Ranking]:
 def rank_tutors(plan: Plan, results: Path, scores: Scores, light: LightOf) -> Rankings:
     """Compare and rank the run's tutors under each scoring, from the jobs that have finished."""
     cards = {(name, card.task): card for name, cards in sorted(selected_cards(plan).items()) for card in cards}
-    differences = run_differences(plan, results, cards)
+    differences, from_floors = run_differences(plan, results, cards)
     usable = usable_scores(plan, scores)
     rankings, contrasts = {}, []
     for scoring in SCORINGS:
@@ -193,19 +194,24 @@ def rank_tutors(plan: Plan, results: Path, scores: Scores, light: LightOf) -> Ra
             for difference, family in with_family_sizes(here, block)
         ]
         contrasts += decided
-        rankings[scoring] = ranking_of(plan, scoring, tasks, lacking, block, decided, heads)
+        beside = [difference for difference in from_floors if difference.scoring == scoring]
+        above = [decide(plan, difference, cards, heads, usable, (len(beside), False)) for difference in beside]
+        rankings[scoring] = ranking_of(plan, scoring, tasks, lacking, block, decided, heads, above)
     return Rankings(rankings, contrasts)
 
 
-def run_differences(plan: Plan, results: Path, cards: Mapping[TaskKey, Card]) -> list[Difference]:
-    """Return the differences between the run's tutors, with p values that Holm's method corrects over all of them.
+def run_differences(
+    plan: Plan, results: Path, cards: Mapping[TaskKey, Card]
+) -> tuple[list[Difference], list[Difference]]:
+    """Return the differences between the run's tutors, and those between a tutor (the first) and a floor of the task.
 
-    Only headline metrics are compared.
+    Only headline metrics are compared. Holm's method corrects the p values between the run's tutors over all of them.
 
     Differences that were computed for another run's tasks or tutors, and those from a tutor's own references, are left
     out. The order depends on the names alone.
     """
-    compared = []
+    compared, from_floors = [], []
+    own = {name for name in plan.run.tutors if not isinstance(plan.models.get(name), BaselineModel)}
     for benchmark in plan.benchmarks:
         for entry in read_json(paths.DIFFERENCES.within(results, benchmark=benchmark)) or []:
             difference = Difference.model_validate(entry)
@@ -213,12 +219,16 @@ def run_differences(plan: Plan, results: Path, cards: Mapping[TaskKey, Card]) ->
                 difference = reversed_difference(difference)
             card, both = cards.get((benchmark, difference.task)), (difference.first, difference.second)
             metric = card.metrics.get(difference.metric) if card else None
-            if card is None or metric is None or not {*both} <= {*plan.run.tutors}:
+            if card is None or metric is None or any(is_own_reference(card, metric, tutor) for tutor in both):
                 continue
-            if not any(is_own_reference(card, metric, tutor) for tutor in both):
+            if {*both} <= {*plan.run.tutors}:
                 compared.append(difference)
-    compared.sort(key=lambda pair: (str(pair.benchmark), pair.task, pair.scoring, pair.first, pair.second))
-    return holm_corrected(compared)
+            floors = [name for name in both if name in card.baselines.floor]
+            if len(floors) == 1 and own & {*both}:
+                from_floors.append(reversed_difference(difference) if difference.first in floors else difference)
+    for differences in (compared, from_floors):
+        differences.sort(key=lambda pair: (str(pair.benchmark), pair.task, pair.scoring, pair.first, pair.second))
+    return holm_corrected(compared), from_floors
 
 
 def usable_scores(plan: Plan, scores: Scores) -> set[tuple[str, TaskKey]]:
@@ -410,10 +420,12 @@ def ranking_of(
     block: Block,
     contrasts: Sequence[Contrast],
     heads: Mapping[tuple[str, TaskKey], ReportedScore],
+    from_floors: Sequence[Contrast],
 ) -> Ranking:
     """Return the ranking under one scoring.
 
-    lacking: tasks without a usable value, by tutor; contrasts: all differences with their verdicts.
+    lacking: tasks without a usable value, by tutor; contrasts: all differences with their verdicts; from_floors:
+    differences from trivial tutors.
     """
     ranked, leading = block
     family = [contrast for contrast in contrasts if contrast.leads]
@@ -437,7 +449,7 @@ def ranking_of(
             ahead_of=sorted(ahead_of.get(name, ())),
             behind=sorted(other for other, names in ahead_of.items() if name in names),
             reason=None if name in ranks else why_not_ranked(plan, name, tasks, lacking[name], leading),
-            **floor_counts(name, final_tasks, heads),
+            **floor_counts(name, final_tasks, heads, from_floors),
         )
         for name in lacking
     ]
@@ -479,21 +491,26 @@ def ranked_task(
 
 
 def floor_counts(
-    tutor: str, tasks: Sequence[RankedTask], heads: Mapping[tuple[str, TaskKey], ReportedScore]
+    tutor: str,
+    tasks: Sequence[RankedTask],
+    heads: Mapping[tuple[str, TaskKey], ReportedScore],
+    from_floors: Sequence[Contrast],
 ) -> dict[str, int | list[str]]:
-    """Return a tutor's counts of tasks above and at the floor, as fields of `RankedTutor`."""
-    with_floor = [
-        (task, heads[tutor, task.key]) for task in tasks if (tutor, task.key) in heads and task.floor is not None
+    """Return a tutor's counts of tasks above and at the floor, as fields of `RankedTutor`.
+
+    from_floors: differences of all tutors from trivial tutors, whose intervals hold together.
+    """
+    verdicts: dict[TaskKey, set[Verdict]] = {}
+    for contrast in from_floors:
+        if contrast.difference.first == tutor and contrast.low is not None:
+            key = (str(contrast.difference.benchmark), contrast.difference.task)
+            verdicts.setdefault(key, set()).add(contrast.verdict)
+    at_floor = [
+        task for task in tasks if task.leads and is_at_floor(heads.get((tutor, task.key)), task.higher_is_better)
     ]
-    above = [
-        score.low > score.floor if task.higher_is_better else score.high < score.floor
-        for task, score in with_floor
-        if score.low is not None and score.high is not None and score.floor is not None
-    ]
-    at_floor = [task for task, score in with_floor if task.leads and is_at_floor(score, task.higher_is_better)]
     return {
-        "above_floor": sum(above),
-        "with_floor": len(above),
+        "above_floor": sum(found == {"BETTER"} for found in verdicts.values()),
+        "with_floor": len(verdicts),
         "at_floor": [f"{task.benchmark}/{task.task}" for task in at_floor],
     }
 

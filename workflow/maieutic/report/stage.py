@@ -24,7 +24,9 @@ def files_by_tutor(plan: Plan, pattern: paths.Pattern) -> list[str]:
 def report_files(plan: Plan) -> list[str]:
     """Return the paths of all files that the report reads, such as scores and replies, except the configuration."""
     differences = [
-        paths.DIFFERENCES.of(benchmark=name) for name in plan.benchmarks if len(plan.compared_tutors(name)) > 1
+        paths.DIFFERENCES.of(benchmark=name)
+        for name in plan.benchmarks
+        if plan.compared_tutors(name) and len(scores_stage.tutors_and_floors(plan, name)) > 1
     ]
     return [
         *files_by_tutor(plan, paths.SCORES),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -42,10 +42,12 @@ RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # metrics whose v
 class CompareTutors(ScoringJob):
     """Job that compares every pair of tutors on some tasks of one benchmark.
 
-    tutors: the tutor of each grades file; repeats: number of answers to an item that count, for tutors with several.
+    tutors: the tutor of each grades file; floors: trivial tutors among these, which are not compared with each other;
+    repeats: number of answers to an item that count, for tutors with several.
     """
 
     tutors: list[str]
+    floors: list[str] = []
     repeats: dict[str, int] = {}
 
 
@@ -99,12 +101,14 @@ def compare_tutors(
     comparisons = [
         difference
         for compared, by_tutor in measured.items()
-        for difference in tutor_differences(cards[compared.task], compared, by_tutor)
+        for difference in tutor_differences(cards[compared.task], compared, by_tutor, job.floors)
     ]
+    floors = {*job.floors}
+    between = [difference for difference in comparisons if not floors & {difference.first, difference.second}]
+    from_floors = [difference for difference in comparisons if floors & {difference.first, difference.second}]
+    entries = [difference.model_dump_json() for difference in (*holm_corrected(between), *from_floors)]
     with atomic_file(out) as handle:
-        handle.write(
-            "[\n" + ",\n".join(difference.model_dump_json() for difference in holm_corrected(comparisons)) + "\n]\n"
-        )
+        handle.write("[\n" + ",\n".join(entries) + "\n]\n")
 
 
 def is_own_reference(card: Card, metric: Metric, tutor: str) -> bool:
@@ -112,10 +116,12 @@ def is_own_reference(card: Card, metric: Metric, tutor: str) -> bool:
     return tutor == card.baselines.ceiling and not metric.ceiling
 
 
-def tutor_differences(card: Card, compared: ComparisonKey, measured: Mapping[str, Measurement]) -> Iterator[Difference]:
+def tutor_differences(
+    card: Card, compared: ComparisonKey, measured: Mapping[str, Measurement], floors: Container[str] = ()
+) -> Iterator[Difference]:
     """Yield the difference of every pair of tutors by one headline metric, in the order of the tutors.
 
-    measured: measurement of the metric by tutor.
+    measured: measurement of the metric by tutor; floors: tutors that are not compared with each other.
     """
     answers = {tutor: answers_by_item(measurement) for tutor, measurement in measured.items()}
     sides: dict[tuple[str, frozenset[str]], TutorSide] = {}  # keyed by the tutor and the ids of the shared items
@@ -137,7 +143,7 @@ def tutor_differences(card: Card, compared: ComparisonKey, measured: Mapping[str
 
     for first, second in itertools.combinations(measured, 2):
         shared = frozenset(answers[first].keys() & answers[second].keys())
-        if not shared:
+        if not shared or (first in floors and second in floors):
             continue
         measurement = measured[first]
         first_side, second_side = side(first, shared), side(second, shared)

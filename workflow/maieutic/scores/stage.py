@@ -49,9 +49,14 @@ def all_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
     return [parsed, *reward_grades(plan, benchmark, tutor), *judge_grades(plan, benchmark, tutor)]
 
 
+def tutors_and_floors(plan: Plan, benchmark: str) -> list[str]:
+    """Return the run's tutors that answer a benchmark, and the trivial tutors with which they are compared."""
+    return [*plan.compared_tutors(benchmark), *plan.floor_tutors(benchmark)]
+
+
 def compared_grades(plan: Plan, benchmark: str) -> list[str]:
     """Return all grade files of the tutors that are compared on a benchmark."""
-    return [file for tutor in plan.compared_tutors(benchmark) for file in all_grades(plan, benchmark, tutor)]
+    return [file for tutor in tutors_and_floors(plan, benchmark) for file in all_grades(plan, benchmark, tutor)]
 
 
 def absent_grader_kinds(plan: Plan, benchmark: str) -> list[str]:
@@ -97,7 +102,8 @@ def compare_tutors_job(plan: Plan, benchmark: str) -> CompareTutors:
     The job's `tutors` repeats the name of a tutor for each of its grade files.
     """
     return CompareTutors(
-        tutors=[name for name in plan.compared_tutors(benchmark) for _ in all_grades(plan, benchmark, name)],
+        tutors=[name for name in tutors_and_floors(plan, benchmark) for _ in all_grades(plan, benchmark, name)],
+        floors=plan.floor_tutors(benchmark),
         tasks=[loaded.card.task for loaded in plan.benchmarks[benchmark]],
         repeats={name: several for name in plan.compared_tutors(benchmark) if (several := plan.repeats_of(name)) > 1},
         **scoring_fields(plan, benchmark, plan.judge_cards(benchmark)),
