@@ -19,7 +19,7 @@ from maieutic.config import rubrics
 from maieutic.config.datasets import Dataset
 from maieutic.config.rubrics import read_rubric, rubric_path
 from maieutic.config.settings import Config
-from maieutic.core.records import SCORINGS, ReportedScore
+from maieutic.core.records import SCORINGS, ReportedScore, Score
 from maieutic.launch import provenance
 from maieutic.launch.provenance import provenance_of_plan
 from maieutic.plan import provenance as run_provenance
@@ -182,6 +182,32 @@ def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
     assert [format_share(value) for value in (1.0, 0.9999, 0.5, 0.0)] == [
         "100\u00a0%", "99.9\u00a0%", "50\u00a0%", "0\u00a0%",
     ]  # fmt: skip
+
+
+def test_a_rate_that_labels_correct_is_the_value_of_its_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = shipped()
+    config["run"] |= {"tutors": ["echo"], "tasks": ["mrbench"], "judges": ["demo-judge"]}
+    plan = Plan(check_config(config))
+    [loaded] = plan.benchmarks["mrbench"]
+    name, metric = next(
+        (name, metric) for name, metric in loaded.card.metrics.items() if metric.criterion == "Actionability"
+    )
+    known = {
+        "task": loaded.card.task,
+        "tutor": "echo",
+        "scoring": "robust",
+        "clusters": 60,
+        "missing": 0,
+        "headline": False,
+    }
+    judged = ReportedScore(**known, metric=name, by="demo-judge", value=0.9, low=0.8, high=1.0, n=60)
+    rate = Score(**known, metric="ppi", criterion=metric.criterion, by="demo-judge", value=0.6, low=0.5, high=0.7, n=60)
+    for rates, value in (([], 0.9), ([rate], 0.6), ([rate.model_copy(update={"value": None})], 0.9)):
+        monkeypatch.setattr(page, "people_scores_of", lambda plan, results, judge, rates=rates: rates)
+        matrix = page.judged_matrix(ReportInput(plan, Path("nowhere"), {}, None), loaded.card, [judged])
+        [row] = matrix["rows"]
+        place = list(matrix["metrics"]).index(page.metric_title(name))
+        assert (row["cells"][place].value, row["corrected"][place]) == (value, value == 0.6)
 
 
 # provenance -----------------------------------------------------------------------------------------------------------

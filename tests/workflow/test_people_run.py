@@ -375,7 +375,6 @@ def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
     rates = {name: row for name, row in scores.items() if name.endswith("/Praise")}
     assert {"ppi/Praise", "ppi_judge/Praise", "ppi_labels/Praise"} <= set(rates), list(scores)
     report = (finished / "results/report/index.html").read_text(encoding="utf-8")
-    assert "corrected by people\u2019s labels" in report, "the task's page leads with the corrected rate"
     for text in ("Corrected by people", "labels saved", "Krippendorff"):
         assert text in report, text
 
@@ -467,7 +466,7 @@ def test_a_cell_of_a_confusion_matrix_opens_its_replies(
     if missing := missing_requirement():
         absent(*missing)
     observed = asyncio.run(read_verdicts(finished / "results/report/index.html", tmp_path))
-    assert observed["n"] > 0 and observed["count"].startswith(f"{observed['n']} of ")
+    assert 0 < int(observed["count"].split()[0]) <= observed["n"], "several people may have labelled a reply"
     assert observed["told"].startswith("Praise, ") and "How much does the tutor praise" in observed["told"]
     assert "A judge of praise: " in observed["told"] and "People" in observed["told"]
     assert observed["apart"] > 0 and observed["faults"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -202,9 +203,9 @@ def test_items_that_the_reward_model_has_seen_in_training_are_marked(finished: P
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
     marked = {
-        (task.split("/")[1], item["id"], line)
-        for task, items in data["tasks"].items()
-        for item in items
+        (task.split("/")[1], row["id"], line)
+        for task, parts in data["chunks"].items()
+        for row, item in zip(data["shelves"][task]["rows"], itertools.chain(*parts), strict=True)
         for line in item.get("leaked", [])
     }
     expected = {

@@ -256,12 +256,12 @@ def solved(checkouts: Callable[[], Path]) -> Path:
 
 
 EDITS = {
-    "grader": ("workflow/maieutic/graders/short_answers.py", "if match else 0", "if match else 1", {"parse_replies", "score_replies", *REPORT}),
-    "reader of replies": ("workflow/maieutic/replies/parsing.py", "    refused = missing", "    return []\n    refused = missing", {"parse_replies", "score_replies", *REPORT}),
-    "metric": ("workflow/maieutic/scores/metrics.py", "\nCOMMON", "\nCOMMON: dict[str, Metric] = {}\nCOMMON", {"score_replies", *REPORT}),
+    "grader": ("workflow/maieutic/graders/short_answers.py", "if match else 0", "if match else 1", {"parse_replies", "score_replies", "compare_tutors", *REPORT}),
+    "reader of replies": ("workflow/maieutic/replies/parsing.py", "    refused = missing", "    return []\n    refused = missing", {"parse_replies", "score_replies", "compare_tutors", *REPORT}),
+    "metric": ("workflow/maieutic/scores/metrics.py", "\nCOMMON", "\nCOMMON: dict[str, Metric] = {}\nCOMMON", {"score_replies", "compare_tutors", *REPORT}),
     "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
-    "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
-    "baseline tutors": ("workflow/maieutic/replies/sentences.py", "SENTENCE_END.split(text)", "SENTENCE_END.split(text + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
+    "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", "compare_tutors", *SUMMARIES}),
+    "baseline tutors": ("workflow/maieutic/replies/sentences.py", "SENTENCE_END.split(text)", "SENTENCE_END.split(text + '.')", {"generate_replies_locally", "parse_replies", "score_replies", "compare_tutors", *REPORT}),
     "code of served tutors": ("workflow/maieutic/replies/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
     "comment": ("workflow/maieutic/replies/parsing.py", "    refused = missing", "    # so it was\n    refused = missing", set()),
     "loader of another task": ("workflow/maieutic/benchmarks/tutorbench/items.py", "DELETED = ", "DELETED = None or ", REPORT),
@@ -296,7 +296,7 @@ def test_deleted_replies_are_made_again(solved: Path, copied: Callable[[Path], P
     chain = {
         f"{rule} benchmark=mathtutorbench, tutor=echo"
         for rule in ("generate_replies_locally", "parse_replies", "score_replies")
-    }
+    } | {"compare_tutors benchmark=mathtutorbench"}
     assert planned(folder, config, "--forcerun", replies) == chain | REPORT, "the README documents this command"
     (folder / replies).unlink()
     style = folder / "workflow/maieutic/report/page.css"
