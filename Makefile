@@ -5,6 +5,7 @@ CORES ?= $(shell nproc)
 # Two more than the cores, because tests wait for servers and for Snakemake
 WORKERS := $(shell expr $(CORES) + 2)
 UNIT_TESTS ?= tests/unit
+MARKED ?= not slow
 PYTHON := .venv/dev/bin/python
 SNAKEMAKE := .venv/bin/snakemake
 DEMO := config/demo.yaml
@@ -22,7 +23,7 @@ demo: env  ## install the environments, run the demo, write results/report/index
 	@echo "open results/report/index.html"
 
 test-fast: dev  ## run the unit tests except the slow ones (a minute)
-	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(UNIT_TESTS)
+	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "$(MARKED)" $(UNIT_TESTS)
 
 test: env dev  ## install the environments, run the unit and workflow tests (minutes)
 	@envs/setup peers

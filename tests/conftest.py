@@ -43,6 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
         fork_server.start_servers(environment(), SERVE)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that read the published files, by their fixtures."""
+    for item in items:
+        if "data" in getattr(item, "fixturenames", ()):
+            item.add_marker("data")
+
+
 def pytest_sessionstart() -> None:
     """Collect garbage rarely, because the modules that thousands of tests load stay in memory."""
     collect_garbage_rarely()

@@ -1,6 +1,6 @@
 """Run of the papers' scale up to the report: the published files, eight tutors, a judge (`make test-scale`).
 
-It takes minutes on two cores. tests/workflow/test_many_values.py is a smaller form with more than 5,000 values a chart.
+It takes minutes on two cores. tests/unit/test_page.py limits the rows of a chart whatever the number of items.
 """
 
 from __future__ import annotations

@@ -289,6 +289,27 @@ def test_editing_a_file_reruns_exactly_its_users(file: str, old: str, new: str, 
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
+def test_a_failing_part_of_the_page_becomes_a_box_and_fails_the_run(
+    solved: Path, copied: Callable[[Path], Path]
+) -> None:
+    folder = copied(solved)
+    config = overlay(folder, SOLVING)
+    report, template = folder / "results/report", folder / "workflow/maieutic/report/about.html.jinja"
+    original = template.read_text(encoding="utf-8")
+    template.write_text(original + "{{ nothing.of_this_name }}", encoding="utf-8")
+    done = run(folder, config)
+    assert done.returncode != 0
+    fault = "1 part could not be made: the page about the numbers (UndefinedError: 'nothing' is undefined)"
+    assert fault in done.stdout and "the report was written: results/report/index.html" in done.stdout
+    page = (report / "index.html").read_text(encoding="utf-8")
+    assert "the page about the numbers: this part could not be made." in page and "Problem solving" in page
+    assert (report / "scores.csv").exists() and not (report / "partial").exists()
+    template.write_text(original, encoding="utf-8")
+    done = run(folder, config)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "could not be made" not in (report / "index.html").read_text(encoding="utf-8")
+
+
 def test_deleted_replies_are_made_again(solved: Path, copied: Callable[[Path], Path]) -> None:
     folder = copied(solved)
     config = overlay(folder, SOLVING)
