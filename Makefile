@@ -86,7 +86,7 @@ lock:  ## compile the locks anew
 
 schemas: dev  ## write workflow/schemas and the checksums of shipped files
 	$(PYTHON) -m maieutic export-schemas --out workflow/schemas
-	$(PYTHON) -m maieutic export-shipped --datasets config/datasets.yaml
+	$(PYTHON) -m maieutic export-shipped --datasets resources/registries/datasets.yaml
 
 sbom: env dev  ## write the packages of each environment with licences to results/sbom (CycloneDX)
 	mkdir -p results/sbom

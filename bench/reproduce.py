@@ -20,12 +20,12 @@ sys.path.insert(0, str(ROOT / "workflow"))
 os.chdir(ROOT)
 
 from maieutic.config.models import HostedModel
+from maieutic.launch.config_files import merged_configuration
 from maieutic.plan.plan import Plan
 from maieutic.run_plan import plan_before_pins
 from maieutic.scores.printed import PAPERS, paper_title
 from maieutic.tools.counting import count_requests
 from maieutic.tools.estimate import estimate_rows, estimate_total
-from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import parameter_count
 
 PAGE = ROOT / "docs/reproduce.md"
@@ -163,7 +163,7 @@ def page() -> str:
         "",
         "## The bill",
         "",
-        f"By `maieutic estimate --gpu {GPU}`, with the prices in `config/models.yaml`; models without a price are not included. These",
+        f"By `maieutic estimate --gpu {GPU}`, with the prices in `resources/registries/models.yaml`; models without a price are not included. These",
         "are lower bounds: answers are assumed to be as long as the measured ones (`resources/sizes.csv`), and neither thinking nor the",
         "tokens of pictures are counted. The time to train and to run reward models is not included, nor are the requests of",
         "curations. Weights are in GB, at two bytes a parameter; those stored with fewer bits are smaller.",

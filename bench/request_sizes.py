@@ -110,7 +110,7 @@ def rows_of(loaded: LoadedCard, datasets: dict[str, Any]) -> Iterator[dict[str, 
 
 def label_rows(datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a row for each labelled release with files in the folder, and each rubric that can be validated on it."""
-    for release, raw in read_yaml(ROOT / "config/datasets.yaml")["labels"].items():
+    for release, raw in read_yaml(ROOT / "resources/registries/datasets.yaml")["labels"].items():
         entry = LabelSet.model_validate(raw)
         source = label_source(release, entry, ())
         entries = [Dataset.model_validate(datasets[name]) for name in entry.datasets]
@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     out = parser.parse_args().out
     assert "reference" in TUTORS
-    datasets = read_yaml(ROOT / "config/datasets.yaml")["datasets"]
+    datasets = read_yaml(ROOT / "resources/registries/datasets.yaml")["datasets"]
     rows = [row for path in sorted(CARDS.glob("*/*.yaml")) for row in rows_of(read_card(path), datasets)]
     rows += [*label_rows(datasets), *pair_rows()]
     with open(out, "w", encoding="utf-8", newline="") as handle:

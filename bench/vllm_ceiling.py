@@ -84,7 +84,7 @@ def offline(entry: VllmModel, weights: Path, prompts: list[str]) -> dict[str, An
 
 def demo_entry() -> VllmModel:
     """Return the entry of the demo's tutor, which is served on the CPU in eager mode with 64 requests at once."""
-    models = yaml.safe_load(Path("config/models.yaml").read_text(encoding="utf-8"))["models"]
+    models = yaml.safe_load(Path("resources/registries/models.yaml").read_text(encoding="utf-8"))["models"]
     return VllmModel.model_validate({**models["smollm2-135m"], "max_model_len": LENGTH})
 
 

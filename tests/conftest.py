@@ -21,9 +21,7 @@ ROOT = Path(__file__).parents[1]
 SERVE = ROOT / fork_server.SERVE
 DATA = Path(os.environ.get("MAIEUTIC_DATA", ROOT / "../shared/data"))
 ON_CI = os.environ.get("CI") == "true"
-DATA_FIX = (
-    "set MAIEUTIC_DATA to a folder with the published files (config/datasets.yaml names them and their addresses)"
-)
+DATA_FIX = "set MAIEUTIC_DATA to a folder with the published files (resources/registries/datasets.yaml names them and their addresses)"
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each process of a test would recompile the package

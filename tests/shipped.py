@@ -13,8 +13,9 @@ from snakemake.utils import update_config
 
 @cache
 def read(name: str) -> dict[str, Any]:
-    """Return the content of a file of `config`, read once for all tests."""
-    return read_yaml(ROOT / f"config/{name}.yaml")
+    """Return the content of a registry or of a file of `config`, read once for all tests."""
+    folder = "resources/registries" if name in ("models", "datasets") else "config"
+    return read_yaml(ROOT / f"{folder}/{name}.yaml")
 
 
 def registries() -> dict[str, Any]:

@@ -43,7 +43,7 @@ def namespaces() -> None:
 
 def published_from(address: str, folder: Path) -> dict[str, dict[str, object]]:
     """Return the demo's data sets as published ones, with URLs at the address of a local server."""
-    registry = yaml.safe_load((folder / "config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
+    registry = yaml.safe_load((folder / "resources/registries/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
     return {
         name: {"published": {**entry["demo"], "url": f"{address}/{entry['demo']['path']}"}}
         for name, entry in registry.items()

@@ -34,10 +34,10 @@ def configuration(data_dir: Path | None, **changes: Any) -> Any:
         "edition": "published",
         "available_only": True,
         "data_dir": str(data_dir) if data_dir else None,
-        "models": {"recorded": RECORDED, **read_yaml(Path("config/models.yaml"))["models"]},
+        "models": {"recorded": RECORDED, **read_yaml(Path("resources/registries/models.yaml"))["models"]},
         "run": {**RUN, **changes},
     }
-    registry = read_yaml(Path("config/datasets.yaml"))
+    registry = read_yaml(Path("resources/registries/datasets.yaml"))
     return read_config(registry | raw)
 
 

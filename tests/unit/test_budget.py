@@ -496,6 +496,6 @@ def test_a_limit_needs_the_longest_answer_of_entries_without_max_tokens() -> Non
 
 
 def test_the_entries_that_omit_max_tokens_state_their_longest_answer() -> None:
-    models = read_yaml(Path("config/models.yaml"))["models"]
+    models = read_yaml(Path("resources/registries/models.yaml"))["models"]
     omitting = {name: entry for name, entry in models.items() if "max_tokens" in entry.get("omit", [])}
     assert len(omitting) >= 6 and all(entry["most_tokens"] for entry in omitting.values())

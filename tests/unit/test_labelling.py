@@ -17,6 +17,7 @@ from maieutic.core.records import Item, Judgement, Reply, Verdict, read_records,
 from maieutic.datasets.labelled_sets import read_labelled_data
 from maieutic.datasets.mrbench import DESIRED_LABELS, LABELS
 from maieutic.judges import stage as judges_stage
+from maieutic.launch.config_files import merged_configuration
 from maieutic.people.pairs import PREFERENCE_RUBRIC
 from maieutic.people.sample import Candidate, Key
 from maieutic.people.sample_sizes import FEWEST_PILOT_LABELS
@@ -37,7 +38,6 @@ from maieutic.tools.labelling import (
     reply_turns,
     rubric_for_people,
 )
-from maieutic.tools.pinning import merged_configuration
 from run_configs import HOSTED, NOBODY
 from steps import items_of
 

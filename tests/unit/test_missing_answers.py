@@ -41,7 +41,7 @@ TASKS = tasks_by_grader()
 
 
 def items_of(card: Card) -> list[Item]:
-    registry = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
+    registry = yaml.safe_load(Path("resources/registries/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
     dataset = Dataset.model_validate(registry[card.dataset])
     assert dataset.demo is not None
     records = read_source(Path("resources/demo") / dataset.demo.path, dataset.format_of("demo"))

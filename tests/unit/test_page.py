@@ -214,7 +214,7 @@ def test_a_rate_that_labels_correct_is_the_value_of_its_dimension(monkeypatch: p
 
 
 def test_the_checksums_of_shipped_files_are_current() -> None:
-    raw = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
+    raw = yaml.safe_load(Path("resources/registries/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
     current = provenance.current_checksums({name: Dataset.model_validate(entry) for name, entry in raw.items()})
     for path, listed in current.items():
         assert json.loads(path.read_text(encoding="utf-8")) == listed, "run make schemas"

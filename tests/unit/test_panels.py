@@ -104,7 +104,7 @@ def plan_with(panel: dict[str, Any], judges: list[str], **members: dict[str, Any
     ({"judges": ["one", "two"], "model": "judge-model"}, ["panel"], {}, "expected exactly one of 'model', 'judges' (a panel) and 'words: true'"),
     ({"judges": ["one", "two"], "max_tokens": 3}, ["panel"], {}, "a panel sends no requests: set 'max_tokens' in the entries of its judges"),
     ({"judges": ["one", "two"]}, ["panel", "one"], {}, "models.panel.judges[1]: two is not a judge of this run"),
-    ({"judges": ["one", "twoo"]}, ["panel", "one"], {}, "models.panel.judges[1]: 'twoo' is not in config/models.yaml. Fix: did you mean 'two'?"),
+    ({"judges": ["one", "twoo"]}, ["panel", "one"], {}, "models.panel.judges[1]: 'twoo' is not in the registries. Fix: did you mean 'two'?"),
     (
         {"judges": ["one", "inner"]},
         ["panel", "one", "two", "inner"],

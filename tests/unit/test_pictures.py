@@ -304,7 +304,7 @@ def test_a_table_keeps_its_lines_and_commas(tmp_path: Path) -> None:
 def demo_items(tmp_path: Path) -> tuple[list[Item], Path]:
     """Return the demo's items with pictures, and the folder of the pictures."""
     entry = Dataset.model_validate(
-        yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]["tutorbench"]
+        yaml.safe_load(Path("resources/registries/datasets.yaml").read_text(encoding="utf-8"))["datasets"]["tutorbench"]
     )
     source, list_path, store = DEMO / "tutorbench/train.csv", tmp_path / "p.jsonl", tmp_path / "store"
     fetch_pictures(

@@ -17,8 +17,10 @@ from httpserver import Quiet, serving
 from maieutic.config.models import VllmModel, Weights
 from maieutic.config.pins import DatasetPin, ModelPin, Pins, fill_pins, read_pins
 from maieutic.core.errors import UserError
+from maieutic.launch import config_files
+from maieutic.launch.config_files import merged_configuration
 from maieutic.tools import pinning
-from maieutic.tools.pinning import LOCK_HEADER, merged_configuration, pin, pin_of_dataset, used_entries, write_lock
+from maieutic.tools.pinning import LOCK_HEADER, pin, pin_of_dataset, used_entries, write_lock
 from shipped import shipped
 
 FIRST, SECOND = "1" * 40, "2" * 40
@@ -68,6 +70,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: str) -> Path:
     """Make a working folder with small registries."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(config_files, "SHIPPED_REGISTRIES", ())
     files = {"title": "T", "licence": "MIT", "format": "jsonl", "fields": ["question"]}
     registry: dict[str, dict[str, Any]] = {
         "models": {

@@ -222,20 +222,20 @@ TASKS = [readings_that_differ, one_tutor_alone, three_side_by_side, why_unread, 
 
 async def clicks_of_tasks(page: Path, folder: Path) -> tuple[dict[str, tuple[bool, int]], list[str]]:
     """Return for each task whether it succeeded and the clicks from the first screen on, and the page's faults."""
-    found = {}
+    results = {}
     async with Browser(folder) as browser:
         for task in TASKS:
             await browser.page.goto("about:blank")
             await browser.open(page)
             reader = Reader(browser)
             await reader.click(ITEMS)
-            found[task.__name__] = await task(reader), reader.clicks
-        return found, browser.faults
+            results[task.__name__] = await task(reader), reader.clicks
+        return results, browser.faults
 
 
 def test_each_question_takes_at_most_four_clicks(page: Path, tmp_path: Path) -> None:
-    found, faults = asyncio.run(clicks_of_tasks(page, tmp_path))
-    assert [name for name, (succeeded, clicks) in found.items() if not succeeded or clicks > 4] == []
+    results, faults = asyncio.run(clicks_of_tasks(page, tmp_path))
+    assert [name for name, (succeeded, clicks) in results.items() if not succeeded or clicks > 4] == []
     assert faults == []
 
 

@@ -244,7 +244,7 @@ def test_safetutors_has_900_items_in_450_conversations_and_450_single_turns(data
     from maieutic.core.yaml_files import read_yaml
     from maieutic.datasets.sources import read_source
 
-    registry = read_yaml(Path("config/datasets.yaml"))["datasets"]
+    registry = read_yaml(Path("resources/registries/datasets.yaml"))["datasets"]
     sizes: Counter[bool] = Counter()
     risks, turns, ids = set(), set(), set()
     for path in sorted(CONVERSATION.parent.glob("*.yaml")):

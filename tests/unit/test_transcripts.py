@@ -557,10 +557,10 @@ def test_the_columns_that_were_and_were_not_used_are_told(folder: Path, capsys: 
     )
 
 
-def test_outside_of_a_checkout_the_fix_is_to_go_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transcripts_are_prepared_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"found no config/models.yaml in .*\. Fix: run the command in the folder"):
-        transcripts(table(tmp_path / "chats.csv"), hosted=HOSTED)
+    transcripts(table(tmp_path / "chats.csv"), hosted=HOSTED)
+    assert (tmp_path / "chats.yaml").is_file() and (tmp_path / "chats/conversations.jsonl").is_file()
 
 
 def test_a_run_that_was_only_prepared_is_forgotten(chats: Path) -> None:

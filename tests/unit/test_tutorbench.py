@@ -272,7 +272,9 @@ def test_an_explicit_weight_is_obeyed_and_a_contradiction_counted(
 
 def test_the_cards_count_what_the_release_holds() -> None:
     counts = {name: read_card(FOLDER / f"{name}.yaml").card.items for name in ("text", "multimodal")}
-    registry = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]["tutorbench"]
+    registry = yaml.safe_load(Path("resources/registries/datasets.yaml").read_text(encoding="utf-8"))["datasets"][
+        "tutorbench"
+    ]
     assert counts == {"text": 656, "multimodal": 817} and sum(counts.values()) == registry["published"]["records"]
 
 

@@ -26,11 +26,11 @@ from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.launch import runs
+from maieutic.launch.config_files import merged_configuration
 from maieutic.launch.requests import NewRequests
 from maieutic.run_plan import plan_before_pins, plan_of
 from maieutic.tools import doctor, estimate, new_run
 from maieutic.tools.new_run import RunFileChoices, ask_missing_choices, known_entry, providers
-from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import parameter_count
 from rich.console import Console
 from rich.text import Text
@@ -234,12 +234,12 @@ def test_a_judge_takes_the_cheapest_rubric_of_a_task() -> None:
 NO_CHOICES = RunFileChoices([], [], None, None, None, None)
 LOCAL = {"engine": "hosted", "base_url": "https://api.openai.com/v1", "model": "m-1", "endpoint": "chat"}
 OPENAI = {**LOCAL, "key_env": "OPENAI_API_KEY", "structured": True}
-IS_HOSTED = "Use a hosted model (OpenAI-compatible) that config/models.yaml lacks? [y/n] (y): "
+IS_HOSTED = "Use a hosted model (OpenAI-compatible) that the registries lack? [y/n] (y): "
 ADDRESS, ITS_NAME = "Base URL (https://api.openai.com/v1): ", "Model name at this endpoint: "
 ITS_KEY = "Environment variable of the API key (empty: none): "
 MODELS, WHICH_BENCHMARKS = "Models (a, b): ", f"Benchmarks ({', '.join(BENCHMARKS)}) ({BENCHMARKS[0]}): "
 ITEMS, NAME = "Items per task (0: all) (50): ", "Name of the run (empty: none): "
-JUDGE = "Judge: an entry in config/models.yaml, or the model above (empty: none): "
+JUDGE = "Judge: an entry in the registries, or the model above (empty: none): "
 QUESTIONS: dict[str, tuple[RunFileChoices, dict[str, list[str]], RunFileChoices]] = {
     "all defaults": (
         NO_CHOICES,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
-from running import SNAKEMAKE, environment, run
+import pytest
+import yaml
+from running import NO_PAGE, SNAKEMAKE, environment, run
 
 MODULE = """
-configfile: "config/models.yaml"
-configfile: "config/datasets.yaml"
 configfile: "config/mine.yaml"
 
 
@@ -27,7 +28,7 @@ RUN_FILE = "edition: demo\nrun: {tutors: [echo], tasks: [mathtutorbench/problem_
 
 
 def dry_run_of_module(folder: Path, checkout: Path, source: str) -> subprocess.CompletedProcess[str]:
-    """Make a dry run in a new folder with the registries, a run file, and a Snakefile that imports the module."""
+    """Make a dry run in a new folder with a run file, and a Snakefile that imports the module."""
     (folder / "workflow").mkdir(parents=True)
     shutil.copytree(checkout / "config", folder / "config")
     (folder / "config/mine.yaml").write_text(RUN_FILE, encoding="utf-8")
@@ -60,3 +61,45 @@ def test_the_standard_layout_runs_too(checkout: Path) -> None:
     run_file.write_text(RUN_FILE, encoding="utf-8")
     done = run(checkout, run_file, "-n", "-s", "workflow/Snakefile")
     assert done.returncode == 0 and "rule build_report:" in done.stdout, done.stdout
+
+
+DOORS = {
+    "the Snakefile of a checkout": (["-s", "{checkout}/Snakefile"], "{place}"),
+    "the rules of a checkout": (["-s", "{checkout}/workflow/Snakefile"], "{place}"),
+    "another folder for the results": (["--directory", "{place}"], "{checkout}"),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_run_starts_from_any_folder(door: str, checkout: Path, tmp_path: Path) -> None:
+    """Everything that a run writes is in the working folder, and the checkout is unchanged."""
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    (place / "mine.yaml").write_text(RUN_FILE, encoding="utf-8")
+    before = {path for path in checkout.rglob("*") if "__pycache__" not in path.parts}
+    words, folder = DOORS[door]
+    line = [str(SNAKEMAKE), "--cores", "2", *words, "--configfile", str(place / "mine.yaml"), *NO_PAGE]
+    done = subprocess.run(
+        [word.format(checkout=checkout, place=place) for word in line],
+        cwd=folder.format(checkout=checkout, place=place), text=True, capture_output=True, env=environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (place / "results/scores/mathtutorbench/echo.json").is_file()
+    after = {path for path in checkout.rglob("*") if not {"__pycache__", ".snakemake"} & {*path.parts}}
+    assert after <= before, "nothing is written into the checkout"
+
+
+def test_a_command_starts_a_run_and_a_users_entries_win(checkout: Path, tmp_path: Path) -> None:
+    """`maieutic run` in a folder with a registry, of which one entry replaces a shipped one."""
+    (tmp_path / "config").mkdir()
+    echo = {"engine": "baseline", "tutor": "echo"}
+    models = {"echo": {**echo, "label": "My echo"}, "mine": echo}
+    (tmp_path / "config/models.yaml").write_text(yaml.safe_dump({"models": models}), encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(RUN_FILE.replace("[echo]", "[echo, mine]"), encoding="utf-8")
+    env = {**environment(), "PYTHONPATH": str(checkout / "workflow")}
+    line = [sys.executable, "-m", "maieutic", "run", "mine.yaml", "--cores", "2", *NO_PAGE]
+    done = subprocess.run(line, cwd=tmp_path, env=env, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "config/models.yaml replaces models.echo" in done.stderr + done.stdout
+    assert "config/models.yaml adds models.mine" in done.stderr + done.stdout
+    assert (tmp_path / "results/scores/mathtutorbench/mine.json").is_file()

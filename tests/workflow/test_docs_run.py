@@ -82,7 +82,7 @@ def test_the_readmes_first_example_needs_the_driver_environment_alone(
     """From `make driver` on, with the data downloaded from a local server."""
     (checkout / ".venv").unlink()
     monkeypatch.setenv("MAIEUTIC_ENVS", str(Path(sys.executable).parents[2].resolve()))
-    registry = checkout / "config/datasets.yaml"
+    registry = checkout / "resources/registries/datasets.yaml"
     files = {name: entry["published"] for name, entry in read_yaml(registry)["datasets"].items()}
     with serving(partial(Folder, directory=str(data))) as address:
         text = registry.read_text(encoding="utf-8")
@@ -107,7 +107,7 @@ def transcript_answer(prompt: str) -> str:
 
 def test_a_teams_own_conversations_are_evaluated_as_printed(checkout: Path, data: Path) -> None:
     """docs/transcripts.md: the judge is asked about each turn and checked on MRBench; then two models answer too."""
-    registry = checkout / "config/datasets.yaml"
+    registry = checkout / "resources/registries/datasets.yaml"
     source = read_yaml(registry)["datasets"]["mrbench"]["published"]
     handler = answering(transcript_answer)
     env = {**environment(), "OPENAI_API_KEY": "none", "GEMINI_API_KEY": "none"}

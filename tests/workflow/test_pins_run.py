@@ -52,7 +52,7 @@ def test_a_papers_run_file_is_pinned_by_one_command_and_planned(
     unpinned = before.stdout.count("Fix: run `maieutic pin --configfile RUN_FILE`")
     assert before.returncode != 0 and unpinned >= FEWEST_UNPINNED[paper], "one run reports all unpinned entries"
     with serving(Hub) as address:
-        registry = folder / "config/datasets.yaml"
+        registry = folder / "resources/registries/datasets.yaml"
         text = registry.read_text(encoding="utf-8")
         entry = read_yaml(registry)["datasets"]["mathdial_train"]["published"]
         blob = hashlib.sha1(b"blob %d\0" % len(Hub.lines) + Hub.lines).hexdigest()
@@ -75,7 +75,7 @@ def test_every_tutor_of_the_papers_has_an_entry() -> None:
 
     claimed: dict[str, set[str]] = {}
     trained_here = read_yaml(ROOT / "config/kmp_lm.yaml")["models"]
-    for entry in [*read_yaml(ROOT / "config/models.yaml")["models"].values(), *trained_here.values()]:
+    for entry in [*read_yaml(ROOT / "resources/registries/models.yaml")["models"].values(), *trained_here.values()]:
         paper = entry.get("paper")
         for benchmark, names in printed_tutors().items():
             name = paper.get(benchmark) if isinstance(paper, dict) else paper

@@ -484,7 +484,7 @@ def test_the_effective_config_is_saved_without_secrets(finished: Path) -> None:
     saved = yaml.safe_load((finished / "results/report/config.yaml").read_text(encoding="utf-8"))
     assert saved["run"]["tutors"] == ["echo"] and saved["edition"] == "demo"
     assert set(saved["models"]) == {"echo", "always-0", "always-ask", "always-yes", "reference", "reveal"}
-    shipped = yaml.safe_load((finished / "config/datasets.yaml").read_text(encoding="utf-8"))
+    shipped = yaml.safe_load((finished / "resources/registries/datasets.yaml").read_text(encoding="utf-8"))
     assert set(saved["datasets"]) < set(shipped.get("datasets", shipped)), "only those that the run uses"
 
 

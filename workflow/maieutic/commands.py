@@ -17,6 +17,7 @@ from maieutic.core.terminal import say
 USER_STAGE = "For people"
 COMMANDS = {
     USER_STAGE: (
+        "launch.run:run",
         "commands:steps",
         "tools.labelling:label",
         "people.read_labels_command:read_labels",

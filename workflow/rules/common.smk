@@ -15,7 +15,7 @@ try:
 except UserError as error:
     raise WorkflowError(error.lines) from None
 
-IMAGES = plan.config.containers
+IMAGES = hooks.images_of(plan)
 RUN = plan.run_folder  # folder of this run's report, relative to results/
 try:
     hooks.check_slurm_options(plan, workflow)

@@ -36,7 +36,7 @@ collect_garbage_rarely(NEW_OBJECTS_OF_A_PLAN)  # before the other imports, which
 
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import activate_extensions, extension_named, is_recorded
-from maieutic.launch.config_files import check_config_files
+from maieutic.launch.config_files import add_registries, check_config_files
 from maieutic.launch.snakemake_compat import read_config_files
 
 # Extensions are active before any module of the plan is imported, which reads the tables of their code. A recorded
@@ -47,5 +47,6 @@ activate_extensions(filter(None, map(extension_named, named)) if recorded else n
 
 try:
     check_config_files(workflow)
+    add_registries(config)
 except UserError as error:
     raise WorkflowError(error.lines) from None

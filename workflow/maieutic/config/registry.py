@@ -25,7 +25,7 @@ def check_entry(models: Mapping[str, Model], key: str, name: str, kinds: tuple[t
     key: configuration key that names the entry. what: phrase that describes the kinds in the error message.
     """
     if name not in models:
-        raise unknown_name(key, name, list(models), "config/models.yaml")
+        raise unknown_name(key, name, list(models), "the registries")
     if not isinstance(models[name], kinds):
         engine = getattr(models[name], "engine", "unknown")
         known = [other for other, model in models.items() if isinstance(model, kinds)]

@@ -352,8 +352,8 @@ class Config(StrictModel):
     servers: Servers = Field(Servers(), description="Settings of the vLLM servers that the run starts.")
     interpreters: Interpreters = Interpreters()
     containers: Containers = Containers()
-    models: dict[str, ModelEntry] = Field(description="Registry of models (config/models.yaml).")
-    datasets: dict[str, Dataset] = Field(description="Registry of datasets (config/datasets.yaml).")
+    models: dict[str, ModelEntry] = Field(description="Registries of models.")
+    datasets: dict[str, Dataset] = Field(description="Registries of datasets.")
     preferences: dict[str, PreferenceSet] = Field(
         {}, description="Registry of preference sets: pairs of replies compared by people (docs/people.md)."
     )

@@ -15,6 +15,12 @@ RESOURCES = HOME / "resources"
 DEMO_DATA = RESOURCES / "demo"
 
 
+def here_or_shipped(path: str) -> str:
+    """Return a relative path as it is if it exists in the working directory, else within HOME if it exists there."""
+    shipped = HOME / path
+    return str(shipped) if not Path(path).exists() and shipped.exists() else path
+
+
 def shipped_name(path: Path) -> str:
     """Return the path of a shipped card, prompt or rubric as `resources/...`; return a path outside HOME unchanged."""
     return str(path.relative_to(HOME)) if path.is_relative_to(HOME) else str(path)

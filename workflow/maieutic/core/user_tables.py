@@ -277,8 +277,8 @@ def check_header(columns: Sequence[str], rows: Sequence[Row], place: str) -> Non
         return 2 * sum(map(is_number, cells)) > len(cells)
 
     if any(map(has_numbers, numbers)):
-        shown = ", ".join(column[:40] for column in columns[:3])
-        problem = f"the first row may be a record, not the names of columns: {shown}"
+        names = ", ".join(column[:40] for column in columns[:3])
+        problem = f"the first row may be a record, not the names of columns: {names}"
         raise UserError(place, problem, "write the names of the columns in a row above it, such as question and answer")
 
 

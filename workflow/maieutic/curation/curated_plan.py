@@ -182,7 +182,7 @@ def check_curation(plan: CurationPlan, name: str) -> None:
 def check_seeds(plan: CurationPlan, key: str, dataset: str, loader: str) -> None:
     """Check that a source of seeds is a pinned dataset, and that its loader returns questions."""
     if dataset not in plan.datasets:
-        raise unknown_name(key, dataset, list(plan.datasets), "config/datasets.yaml")
+        raise unknown_name(key, dataset, list(plan.datasets), "the registries")
     asking = [name for name, candidate in LOADERS.items() if "question" in candidate.variables]
     if loader not in asking:
         raise unknown_name(key, loader, asking, "the loaders that return questions")
@@ -228,7 +228,7 @@ def check_mixed(plan: CurationPlan, key: str, source: str) -> None:
     if source in plan.config.curations:
         return
     if source not in plan.datasets:
-        raise unknown_name(key, source, [*plan.config.curations, *plan.datasets], "curations and config/datasets.yaml")
+        raise unknown_name(key, source, [*plan.config.curations, *plan.datasets], "curations and the registries")
     plan.datasets[source].file_of(source, plan.edition)
 
 

@@ -50,16 +50,16 @@ def is_place(record: Mapping[str, Any], answer: str) -> bool:
 def check_places(path: str, answers: Sequence[tuple[Mapping[str, Any], str]]) -> None:
     """Raise UserError for answers that are numbers of options. answers: each record with its answer."""
     places = [answer for record, answer in answers if is_place(record, answer)]
-    given = [(record, answer) for record, answer in answers if answer.strip()]
+    answered = [(record, answer) for record, answer in answers if answer.strip()]
     for group in numbered_options([record for record, _ in answers]).values():
         # Any series of columns may be options if no answer is anything but one of their numbers.
         if not places and all(
             PLACES.fullmatch(answer)
             and all(1 <= int(number) <= len(group) for number in re.findall(r"\d", answer))
             and answer.strip() not in [str(record.get(name)).strip() for name in group]
-            for record, answer in given
+            for record, answer in answered
         ):
-            places = [answer for _, answer in given]
+            places = [answer for _, answer in answered]
     if places:
         problem = f"{len(places):,} answers are numbers of options, such as {places[0]!r}"
         raise UserError(path, problem, "write the text of the right option, or its letter as (A), in each record")

@@ -16,6 +16,7 @@ from typing import Any
 
 from maieutic.config.batch_apis import batch_api_of
 from maieutic.config.models import CriteriaModel, HostedModel, JudgeModel, Needs, RewardModel, VllmModel, WeightsOnly
+from maieutic.config.settings import Containers
 from maieutic.core import extensions, paths
 from maieutic.core.errors import RUN_FILES_VARIABLE, UserError, check_all
 from maieutic.core.ledger import utc_now
@@ -33,6 +34,7 @@ from maieutic.launch import (
     provenance,
     snakemake_compat,
 )
+from maieutic.launch.config_files import own_entry_lines
 from maieutic.launch.reader_changes import keep_previous_grades
 from maieutic.launch.requests import models_perhaps_called, new_requests
 from maieutic.launch.results_lock import lock_results
@@ -72,7 +74,15 @@ def interpreter(plan: RulePlan, workflow: Workflow, stack: str) -> str:
     """
     if uses_containers(workflow):
         return "python3"
-    return getattr(plan.config.interpreters, stack) or sys.executable
+    named = getattr(plan.config.interpreters, stack)
+    return paths.here_or_shipped(named) if named else sys.executable
+
+
+def images_of(plan: RulePlan) -> Containers:
+    """Return the images of a run's containers. Those of this copy of the workflow are found from any folder."""
+    images = plan.config.containers
+    places = {name: paths.here_or_shipped(path) for name, path in images.model_dump().items()}
+    return images.model_copy(update=places)
 
 
 def shared_servers_variable(plan: RulePlan, workflow: Workflow) -> dict[str, str]:
@@ -286,6 +296,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
         say(unowned.line, error=True)
     for line in (
         *snakemake_compat.conda_lines(workflow),
+        *own_entry_lines(),
         *preflight.idle_judge_lines(plan),
         *budget_limits.concurrency_lines(plan, planned),
     ):

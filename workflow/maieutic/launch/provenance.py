@@ -129,7 +129,7 @@ def checksums_of(folder: Path) -> dict[str, str]:
 def export_shipped(datasets: Path) -> None:
     """Write the checksums of all shipped files and pins to the files shipped.json in `resources`.
 
-    datasets: the registry, config/datasets.yaml.
+    datasets: the shipped registry of datasets.
     """
     registry = {name: Dataset.model_validate(entry) for name, entry in read_yaml(datasets)["datasets"].items()}
     for path, content in current_checksums(registry).items():

@@ -72,7 +72,7 @@ def check_budget(plan: Plan) -> None:
     budget = plan.run.budget
     for name in budget.models:
         if name not in plan.models:
-            raise unknown_name(f"run.budget.models.{name}", name, list(plan.models), "config/models.yaml")
+            raise unknown_name(f"run.budget.models.{name}", name, list(plan.models), "the registries")
         judge = plan.models[name]
         if isinstance(judge, JudgeModel) and judge.model is None:
             fix = f"set budgets for the models of {', '.join(judge.judges)}" if judge.judges else "remove this key"

@@ -298,7 +298,7 @@ class Plan(Selection):
         """The labelled set on which classifiers are trained, and whose held-out part validates them."""
         if not self.taxonomy_releases:
             problem = "expected a labelled set for training classifiers, found none"
-            raise UserError("labels", problem, "restore the labelled sets in config/datasets.yaml")
+            raise UserError("labels", problem, "restore the labelled sets of resources/registries/datasets.yaml")
         return self.taxonomy_releases[0]
 
     def rubric_for_release(self, judge: str, release: str) -> LoadedRubric | None:

@@ -344,15 +344,7 @@ class Shelf:
 
 def counting_grade(grades: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """Return the grade that counts for the headline; without one, the first under `robust`, or the first of all."""
-    return next(
-        (
-            grade
-            for counts in (lambda one: "head" in one, lambda one: one["scoring"] == "robust", lambda one: True)
-            for grade in grades
-            if counts(grade)
-        ),
-        None,
-    )
+    return min(grades, key=lambda grade: ("head" not in grade, grade["scoring"] != "robust"), default=None)
 
 
 def is_disputed(grades: Iterable[dict[str, Any]], judges: Container[str]) -> bool:
@@ -370,7 +362,7 @@ def read_differently(grades: Sequence[dict[str, Any]]) -> bool:
     for grade in grades:
         if "by" not in grade:
             values[grade["kind"], grade.get("criterion")].add((grade["value"], grade["outcome"]))
-    return any(len(found) > 1 for found in values.values())
+    return any(len(readings) > 1 for readings in values.values())
 
 
 def flags_of(entry: Mapping[str, Any], is_unranked: bool, judges: Container[str]) -> set[str]:
@@ -532,7 +524,7 @@ class ItemWriter:
         self.browsed.readings[benchmark] = readings
         leaked = items_seen_in_training(plan, results, benchmark)
         for task, shelf in shelves.items():
-            lines = {item: found for (of, item), found in leaked.items() if of == task}
+            lines = {item: overlaps for (of, item), overlaps in leaked.items() if of == task}
 
             def described(
                 item: Item, prompted: int, loaded: LoadedCard = by_task[task], lines: dict[str, list[str]] = lines
@@ -605,10 +597,10 @@ class ItemWriter:
         for reply in content.replies:
             place = reply.tutor, reply.id
             entry = reply_entry(reply, grades.get(place, []), [])
-            given = labels.get(place, [])
-            share = desired_share(given, content.scales)
+            own_labels = labels.get(place, [])
+            share = desired_share(own_labels, content.scales)
             grade = None if share is None else {"outcome": "value", "value": round(share, 2)}
-            shelf.add(reply.tutor, reply.id, entry | ({"labels": given} if given else {}), {}, grade)
+            shelf.add(reply.tutor, reply.id, entry | ({"labels": own_labels} if own_labels else {}), {}, grade)
         self.write(shelf, lambda item, prompted: item_entry(item), (), content.scales)
         self.browsed.data["sets"][task] = {
             "title": f"Labelled replies: {plan.label_sets[release].title}",
@@ -645,7 +637,7 @@ def item_entry(item: Item) -> dict[str, Any]:
     return {
         "fields": shown_fields(item)["fields"],
         "reference": cut_text(reference_text(item)),
-        **({"criteria": {name: one["definition"] for name, one in criteria.items()}} if criteria else {}),
+        **({"criteria": {name: content["definition"] for name, content in criteria.items()}} if criteria else {}),
     }
 
 

@@ -211,7 +211,7 @@ def run_differences(
     out. The order depends on the names alone.
     """
     compared, from_floors = [], []
-    own = {name for name in plan.run.tutors if not isinstance(plan.models.get(name), BaselineModel)}
+    competitors = {name for name in plan.run.tutors if not isinstance(plan.models.get(name), BaselineModel)}
     for benchmark in plan.benchmarks:
         for entry in read_json(paths.DIFFERENCES.within(results, benchmark=benchmark)) or []:
             difference = Difference.model_validate(entry)
@@ -224,7 +224,7 @@ def run_differences(
             if {*both} <= {*plan.run.tutors}:
                 compared.append(difference)
             floors = [name for name in both if name in card.baselines.floor]
-            if len(floors) == 1 and own & {*both}:
+            if len(floors) == 1 and competitors & {*both}:
                 from_floors.append(reversed_difference(difference) if difference.first in floors else difference)
     for differences in (compared, from_floors):
         differences.sort(key=lambda pair: (str(pair.benchmark), pair.task, pair.scoring, pair.first, pair.second))
@@ -509,7 +509,7 @@ def floor_counts(
         task for task in tasks if task.leads and is_at_floor(heads.get((tutor, task.key)), task.higher_is_better)
     ]
     return {
-        "above_floor": sum(found == {"BETTER"} for found in verdicts.values()),
+        "above_floor": sum(on_task == {"BETTER"} for on_task in verdicts.values()),
         "with_floor": len(verdicts),
         "at_floor": [f"{task.benchmark}/{task.task}" for task in at_floor],
     }

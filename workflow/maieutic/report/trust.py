@@ -606,13 +606,13 @@ def confusion_matrix(
     task: str, judge: str, criterion: str, counts: Mapping[Cell, int], scale: Scale | None
 ) -> dict[str, Any]:
     """Return one judge's confusion matrix on one criterion. Labels outside the scale follow those of the scale."""
-    found = {cell[2:]: n for cell, n in counts.items() if cell[:2] == (judge, criterion)}
+    cells = {cell[2:]: n for cell, n in counts.items() if cell[:2] == (judge, criterion)}
     known = scale.labels if scale else ()
-    verdicts, labels = ([*known, *sorted({pair[side] for pair in found} - {*known})] for side in (0, 1))
+    verdicts, labels = ([*known, *sorted({pair[side] for pair in cells} - {*known})] for side in (0, 1))
 
     def cell_of(verdict: str, label: str) -> dict[str, Any]:
         query = urlencode({"task": task, "cell": "|".join((judge, criterion, verdict, label))})
-        n = found.get((verdict, label), 0)
+        n = cells.get((verdict, label), 0)
         return {"n": n, "agrees": verdict.lower() == label.lower(), "address": f"#/items?{query}"}
 
     rows = [{"label": label, "cells": [cell_of(verdict, label) for verdict in verdicts]} for label in labels]

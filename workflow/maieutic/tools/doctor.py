@@ -14,15 +14,16 @@ from typing import Any, Literal, NamedTuple
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import folders_with_code
+from maieutic.core.paths import here_or_shipped
 from maieutic.core.visible import terminal_line
 from maieutic.launch import cluster, images, preflight, provenance
+from maieutic.launch.config_files import merged_configuration
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_before_pins, plan_of
 from maieutic.serving.devices import gpu_names, visible_devices
 from maieutic.serving.eviction import memory_mb
 from maieutic.tools.counting import count_requests
-from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import BYTES_PER_PARAMETER, parameter_count
 
 State = Literal["ok", "note", "fault"]
@@ -226,7 +227,7 @@ def start_of_run(raw: dict[str, Any], plan: RulePlan, offline: bool) -> Iterator
                 secret = f"the value of {model.key_env}" if model.key_env else "no key"
                 yield Finding(f"endpoint of {name}", "note", f"{model.base_url} would receive {secret}")
         return
-    serve = plan.config.interpreters.serve or sys.executable
+    serve = here_or_shipped(plan.config.interpreters.serve or sys.executable)
     for check in preflight.checks_of_start(plan, serve, models, count_requests(raw, plan)):
         listed: list[str] = []
         for finding in findings_of_check(check.subject, partial(collect_result, listed, check.run), check.passed):

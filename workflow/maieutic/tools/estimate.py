@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError, check_all
 from maieutic.launch.budget_limits import budget_text
+from maieutic.launch.config_files import merged_configuration
 from maieutic.launch.messages import Billed, registry_cost
 from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, about
 from maieutic.plan.plan import Plan
@@ -18,7 +19,6 @@ from maieutic.run_plan import plan_before_pins
 from maieutic.serving.backends import HELD_SEQUENCES
 from maieutic.serving.budget import CHARS_A_TOKEN
 from maieutic.tools.counting import count_requests
-from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import (
     BANDWIDTH_SHARE,
     GPUS,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
+from maieutic.launch.run import snakemake_line
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +35,9 @@ def items(*, configfile: list[Path], out: Path | None = None) -> None:
 
 def questions_of_run(configfile: list[Path]) -> list[Path]:
     """Return the question files of a run, one per task, sorted. Those of other runs may be beside them."""
+    from maieutic.launch.config_files import merged_configuration
     from maieutic.replies.stage import question_files
     from maieutic.run_plan import plan_before_pins
-    from maieutic.tools.pinning import merged_configuration
 
     plan, _ = plan_before_pins(merged_configuration(configfile))
     return sorted(map(Path, question_files(plan)))
@@ -45,7 +45,7 @@ def questions_of_run(configfile: list[Path]) -> list[Path]:
 
 def make_questions(configfile: list[Path]) -> None:
     """Run Snakemake to download a run's data and write its items. Raises UserError if Snakemake fails."""
-    line = [sys.executable, "-m", "snakemake", "questions", "--cores", "1"]
+    line = [*snakemake_line(), "questions", "--cores", "1"]
     ended = subprocess.run([*line, "--configfile", *map(str, configfile)]).returncode
     if ended != 0:
         fix = "fix the cause printed above, then run the command again"

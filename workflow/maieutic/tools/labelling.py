@@ -22,6 +22,7 @@ from maieutic.core.user_tables import preview
 from maieutic.datasets.labelled_sets import read_labelled_data
 from maieutic.judges.assignments import criteria_of_reply
 from maieutic.judges.stage import batch_verdicts
+from maieutic.launch.config_files import merged_configuration
 from maieutic.people.annotation_files import SampleBrief, write_annotation_files
 from maieutic.people.labels import read_human_labels, resolved_labels
 from maieutic.people.pairs import PAIR_GUIDELINE as GUIDELINE_OF_PAIRS
@@ -41,7 +42,6 @@ from maieutic.people.sample import (
 from maieutic.people.sample_sizes import Pilot, estimate_pilot, label_plan_lines
 from maieutic.plan.plan import Plan
 from maieutic.run_plan import plan_before_pins
-from maieutic.tools.pinning import merged_configuration
 from maieutic.validation.trust import LabelsByReply, verdict_labels, with_task_in_id
 
 R = TypeVar("R", bound=Record)

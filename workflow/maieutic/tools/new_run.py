@@ -27,12 +27,12 @@ from maieutic.core.files import atomic_file
 from maieutic.core.names import SAFE_NAME
 from maieutic.core.plugins import benchmark_names
 from maieutic.core.terminal import say
+from maieutic.launch.config_files import merged_configuration
 from maieutic.launch.messages import requests_line
 from maieutic.launch.requests import VERDICT_TOKENS, measured_sizes, tokens_of_chars
 from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_before_pins
 from maieutic.tools.counting import count_requests
-from maieutic.tools.pinning import merged_configuration
 
 DEFAULT_LABEL_LIMIT = (
     200  # `label_limit` of a judge that `init` adds; without a limit, the judge would judge all labelled replies
@@ -47,7 +47,7 @@ RUN_FILE_HEADER = """\
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Hosted:
-    """Hosted model that config/models.yaml lacks.
+    """Hosted model that the registries lack.
 
     address: base URL of the endpoint; model: the model's name at the endpoint; key_env: environment variable with the
     API key; provider: known provider, whose base URL is the default for `address`.
@@ -107,10 +107,10 @@ def init(
 ) -> None:
     """Write a run file. On a terminal, ask for the choices that no flag sets.
 
-    out: path of the file; tutors: models in config/models.yaml; benchmarks: names of benchmarks, or of tasks such as
-    mathtutorbench/problem_solving; judge: a judge in config/models.yaml, or any model, including the one that this file
+    out: path of the file; tutors: models in the registries; benchmarks: names of benchmarks, or of tasks such as
+    mathtutorbench/problem_solving; judge: a judge in the registries, or any model, including the one that this file
     adds; such a model judges by the cheapest rubric of each task; limit: number of items per task; name: name of the
-    run, which gets its own folder; hosted: a model that config/models.yaml lacks, described by its OpenAI-compatible
+    run, which gets its own folder; hosted: a model that the registries lack, described by its OpenAI-compatible
     base URL (address) or its provider, its name at the endpoint (model) and the environment variable with the API key;
     force: overwrite an existing file. The content is checked like that of any run file before it is written. Raises
     UserError if a check fails.
@@ -165,7 +165,7 @@ def cheapest_rubric(card: Card) -> str:
 
 
 def run_file_content(registry: dict[str, Any], choices: RunFileChoices) -> dict[str, Any]:
-    """Return the content of a run file. registry: entries of config/models.yaml by name."""
+    """Return the content of a run file. registry: entries of the registries by name."""
     models, tutors, judge, added = {}, choices.tutors, choices.judge, ""
     if choices.hosted is not None:
         added = unused_entry_name(entry_name_for(str(choices.hosted["model"])), registry)
@@ -179,7 +179,7 @@ def run_file_content(registry: dict[str, Any], choices: RunFileChoices) -> dict[
         ):
             judge = added
         if judge not in known:
-            raise unknown_name("--judge", judge, list(known), "config/models.yaml")
+            raise unknown_name("--judge", judge, list(known), "the registries")
         if known[judge]["engine"] != "judge":
             rubrics = sorted({cheapest_rubric(card) for card in judged_cards(choices.benchmarks)})
             if not rubrics:
@@ -244,7 +244,7 @@ def ask_missing_choices(choices: RunFileChoices, known: Sequence[str]) -> RunFil
 
     tutors, benchmarks, judge, limit, name, entry = choices
     if not (tutors or entry):
-        if Confirm.ask("Use a hosted model (OpenAI-compatible) that config/models.yaml lacks?", default=True):
+        if Confirm.ask("Use a hosted model (OpenAI-compatible) that the registries lack?", default=True):
             address = ask_at_terminal("Base URL", "https://api.openai.com/v1")
             model = ask_at_terminal("Model name at this endpoint")
             entry = Hosted(
@@ -257,7 +257,7 @@ def ask_missing_choices(choices: RunFileChoices, known: Sequence[str]) -> RunFil
         limit = IntPrompt.ask("Items per task (0: all)", default=50) or None if limit is None else limit
         name = name or ask_at_terminal("Name of the run (empty: none)") or None
         if judge is None and judged_cards(benchmarks):
-            judge = ask_at_terminal("Judge: an entry in config/models.yaml, or the model above (empty: none)") or None
+            judge = ask_at_terminal("Judge: an entry in the registries, or the model above (empty: none)") or None
     return RunFileChoices(tutors, benchmarks, judge, limit, name, entry)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -30,11 +30,10 @@ from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, sha256_of
-from maieutic.core.yaml_files import read_yaml
 from maieutic.datasets.downloads import READ_SECONDS, download_file
 from maieutic.datasets.hub import fetch_parquet, hub_commit
 from maieutic.datasets.sources import local_copy, read_source
-from maieutic.launch.config_files import REGISTRIES
+from maieutic.launch.config_files import merged_configuration
 
 log = logging.getLogger(__name__)
 LOCK_HEADER = (
@@ -127,21 +126,6 @@ class EntryNames(NamedTuple):
 
     models: list[str]
     datasets: list[str]
-
-
-def merged_configuration(files: Sequence[Path]) -> dict[str, Any]:
-    """Return the configuration that Snakemake builds from the registries and some run files."""
-    from snakemake.utils import update_config
-
-    raw: dict[str, Any] = {}
-    for path in (*REGISTRIES, *files):
-        content = read_yaml(path, "correct the path or the file")
-        if not isinstance(content, dict | None):
-            kind = "list" if isinstance(content, list) else type(content).__name__
-            problem = f"expected keys at the top level, found a {kind}"
-            raise UserError(str(path), problem, "write `run:` and its keys")
-        update_config(raw, content or {})
-    return raw
 
 
 def used_entries(raw: dict[str, Any]) -> EntryNames:

@@ -90,7 +90,7 @@ def config_keys() -> str:
     parts = [
         "## Run file",
         *keys_table(Config, {"models", "datasets"}, models),
-        "## models.yaml: one entry per model",
+        "## Registry of models: one entry per model",
         f"`engine` sets the kind of an entry: {'; '.join(f'`{name}`, {what}' for name, (_, what) in ENGINES.items())}.",
         "Keys of every entry:",
         *keys_table(Model, set(), models),
@@ -100,7 +100,7 @@ def config_keys() -> str:
     for name, (kind, what) in ENGINES.items():
         known = common | (served if issubclass(kind, ServedModel) else set())
         parts += [f"Keys of engine `{name}`, {what}:", *keys_table(kind, known, models)]
-    return "\n\n".join([*parts, "## datasets.yaml: one entry per source file", *keys_table(Dataset, set(), models)])
+    return "\n\n".join([*parts, "## Registry of source files: one entry per file", *keys_table(Dataset, set(), models)])
 
 
 def keys_table(model: type[BaseModel], without: set[str], models: set[type[BaseModel]]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -23,12 +22,13 @@ from maieutic.core.records import SCORINGS, Item, Scoring, read_items
 from maieutic.core.terminal import say
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
+from maieutic.launch.config_files import merged_configuration
+from maieutic.launch.run import snakemake_line
 from maieutic.preparation.own_readings import preview_of_own_files
 from maieutic.replies.baselines import reply_without_request
 from maieutic.replies.parsing import read_reply
 from maieutic.run_plan import plan_before_pins, plan_of
 from maieutic.tools.items import make_questions
-from maieutic.tools.pinning import merged_configuration
 
 log = logging.getLogger(__name__)
 MOST_PRINTED_FAILURES = 20  # maximum number of failures printed in the message; the others are only counted
@@ -195,7 +195,7 @@ def run_to_page(run: dict[str, object], extensions: list[str], configfile: list[
         overlay = Path(place, "check.yaml")
         overlay.write_text(yaml.safe_dump({"run": run, "extensions": extensions}), encoding="utf-8")
         files = [*(path.absolute() for path in configfile), overlay]
-        line = [sys.executable, "-m", "snakemake", "--cores", "1", "--configfile", *map(str, files)]
+        line = [*snakemake_line(), "--cores", "1", "--configfile", *map(str, files)]
         ended = subprocess.run(line, cwd=place).returncode
         if ended != 0:
             fix = "fix the cause printed above, then run the command again"

@@ -29,7 +29,7 @@ from maieutic.core.plugins import benchmark_names
 from maieutic.core.speakers import TUTOR
 from maieutic.core.terminal import say
 from maieutic.core.yaml_files import read_yaml
-from maieutic.launch.config_files import REGISTRIES
+from maieutic.launch.config_files import merged_configuration
 from maieutic.launch.messages import Billed, registry_cost, requests_line
 from maieutic.launch.requests import NewRequests
 from maieutic.plan.plan import Plan
@@ -44,7 +44,6 @@ from maieutic.tools.new_run import (
     unused_entry_name,
     write_run_file,
 )
-from maieutic.tools.pinning import merged_configuration
 from maieutic.transcripts.moments import (
     DATA_FILE,
     DATASET_SUFFIX,
@@ -135,10 +134,10 @@ class Source:
 class Evaluation:
     """Flags for the judge, its rubrics and other tutors."""
 
-    judge: Annotated[str | None, flag("judge or model in config/models.yaml, or a name for the hosted model")] = None
+    judge: Annotated[str | None, flag("judge or model in the registries, or a name for the hosted model")] = None
     tutors: Annotated[
         list[str] | None,
-        flag("models in config/models.yaml that answer the same moments, and are compared with the given turns"),
+        flag("models in the registries that answer the same moments, and are compared with the given turns"),
     ] = None
     rubric: Annotated[
         str | None,
@@ -229,14 +228,14 @@ def transcripts(
 ) -> None:
     """Write a run file that evaluates your own tutoring conversations, and the folder with its data. Nothing is sent.
 
-    The judge's model is an entry of config/models.yaml, or is described by --address or --provider, --model and
+    The judge's model is an entry of the registries, or is described by --address or --provider, --model and
     --key-env. A budget or a maximum number of requests is required if more than 5,000 requests are planned. What was
     understood of the file is printed, with its first conversations. Raises UserError that names everything in doubt,
     with the flag that settles it, and every faulty row. If the command fails, it leaves no files.
     """
     place = place_of_run(file, output.name, output.out)
     check_replaceable(place, output.force)
-    raw, defaults = registries(), read_yaml(DEFAULTS)
+    raw, defaults = merged_configuration([]), read_yaml(DEFAULTS)
     if entry := next((kind for kind in ("models", "datasets") if place.slug in raw.get(kind, {})), None):
         raise UserError("--name", f"{place.slug} is the name of an entry of {entry}", "pass another --name")
     rubric = evaluation.rubric or str(defaults["rubric"])
@@ -371,19 +370,11 @@ def replaced(place: RunPlace) -> Iterator[None]:
             raise
 
 
-def registries() -> dict[str, Any]:
-    """Return the registries. Raises UserError outside of a checkout."""
-    if missing := [path for path in REGISTRIES if not path.is_file()]:
-        fix = "run the command in the folder of your copy of Maieutic, and pass the path of your file"
-        raise UserError("maieutic transcripts", f"found no {missing[0]} in {Path.cwd()}", fix)
-    return merged_configuration([])
-
-
 def check_tutors(tutors: Sequence[str], known: Mapping[str, Any]) -> None:
     """Raise UserError if a tutor is unknown, is named twice, or is not a model that can answer."""
     for place, tutor in enumerate(tutors):
         if tutor not in known:
-            raise unknown_name("--tutors", tutor, list(known), "config/models.yaml")
+            raise unknown_name("--tutors", tutor, list(known), "the registries")
         engine = known[tutor].get("engine")
         if engine not in ("vllm", "hosted"):
             raise UserError("--tutors", f"{tutor} has the engine {engine}", "name hosted or served models")
@@ -502,11 +493,11 @@ def judge_entry_of(
         added = unused_entry_name(judge or entry_name_for(str(entry["model"])), registry)
         models[added], judge = entry, added
     if judge is None:
-        fix = "pass --judge NAME of a model in config/models.yaml, or --provider and --model of a hosted one"
+        fix = "pass --judge NAME of a model in the registries, or --provider and --model of a hosted one"
         raise UserError("--judge", "expected a model that judges, found none", fix)
     known = registry | models
     if judge not in known:
-        raise unknown_name("--judge", judge, list(known), "config/models.yaml")
+        raise unknown_name("--judge", judge, list(known), "the registries")
     rubrics = [rubric]
     rubrics += [COMPARISON] if evaluation.tutors else []
     rubrics += [CONVERSATION] if evaluation.whole else []

@@ -219,7 +219,8 @@ def order_values(
             known.doubt(f"times in column {column} may name the day or the month first, with different orders", fix)
             return None
         # Both orders of day and month sort the rows alike. The one with the shorter pauses counts pauses.
-        shortest = min(readings, key=lambda one: longest_gap([value for value in one.values if value is not None]))
+        gaps = [longest_gap([value for value in reading.values if value is not None]) for reading in readings]
+        shortest = readings[gaps.index(min(gaps))]
         readings = [shortest._replace(form="local times, with the day or the month first, which sort the rows alike")]
     known.notes.append(f"times: {readings[0].form}")
     return readings[0].values

@@ -1,0 +1,39 @@
+"""`maieutic run`: start Snakemake on this copy of the workflow, from any folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from maieutic.core.paths import HOME
+
+CORES = ("--cores", "-c", "--profile", "--workflow-profile", "--jobs", "-j")  # options that say where jobs run
+
+
+def snakemake_line() -> list[str]:
+    """Return the beginning of a command line that starts Snakemake on this copy of the workflow."""
+    return [sys.executable, "-m", "snakemake", "--snakefile", str((HOME / "Snakefile").absolute())]
+
+
+def run(
+    configfile: Path, /, *options: Annotated[str, Parameter(allow_leading_hyphen=True, help="options of Snakemake")]
+) -> None:
+    """Start the run of a run file in this folder, which gets its results. Further options are passed to Snakemake.
+
+    configfile: run file. Without an option for cores, a profile or a number of jobs, all cores are used. `--profile
+    slurm` uses the workflow's own profile.
+    """
+    words = list(options)
+    for at, word in enumerate(words[:-1]):
+        shipped = HOME / "profiles" / words[at + 1]
+        if word == "--profile" and not Path(words[at + 1]).exists() and shipped.is_dir():
+            words[at + 1] = str(shipped.absolute())
+    if not any(word.partition("=")[0] in CORES for word in words):
+        words = ["--cores", "all", *words]
+    line = [*snakemake_line(), "--configfile", str(configfile), *words]
+    sys.stdout.flush()
+    os.execv(line[0], line)
