@@ -12,7 +12,7 @@ from maieutic.config.cards import read_card
 from maieutic.config.people import PreferenceSet
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of
-from maieutic.datasets.options import check_places
+from maieutic.datasets.options import check_places, check_questions
 from maieutic.datasets.word_problems import word_problem_items
 from maieutic.launch.preflight import idle_judge_lines
 from maieutic.preparation.own_readings import (
@@ -163,6 +163,29 @@ def test_the_number_of_a_listed_option_is_refused(record: dict[str, str], messag
         return
     with pytest.raises(UserError, match=message):
         check_places("p.csv", [(record, record["answer"])])
+
+
+SENTENCE = "How many apples are there?"
+
+
+@pytest.mark.parametrize(
+    ("questions", "message"),
+    [
+        ([(SENTENCE, "7"), (SENTENCE.upper(), "8")], "1 questions have several answers, such as .*: 7 and 8"),
+        ([(SENTENCE, "7"), ("And how many pears?", "8"), ("Total", "15")], "1 questions are one word, such as 'Total'"),
+        ([(SENTENCE, "7"), (SENTENCE, "7")], None), ([("Total", "1"), ("Sum", "2")], None),
+        ([(SENTENCE, "7"), ("7+8", "15")], None),
+    ],
+)  # fmt: skip
+def test_totals_and_questions_with_two_answers_are_refused(
+    questions: list[tuple[str, str]], message: str | None
+) -> None:
+    records = [{"question": question, "answer": answer} for question, answer in questions]
+    if message is None:
+        check_questions("p.csv", records)
+        return
+    with pytest.raises(UserError, match=message):
+        check_questions("p.csv", records)
 
 
 def test_labels_in_two_columns_or_spellings_are_refused() -> None:

@@ -441,6 +441,12 @@ def test_labels_need_one_design_and_a_minus_survives_a_spreadsheet(tmp_path: Pat
     path.write_text(header + "t,1,m,c,1,a,0.5,,\nt,2,m,c,1,a,,,\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"p\.csv:3: the line has no probability, but other lines have one"):
         read_human_labels(path, scales)
+    path.write_text(header + "t,1,m,c,1,a,,,\nt,2,m,c,1,,,,\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"p\.csv:3: 1 lines have no annotator, but others have one"):
+        read_human_labels(path, scales)
+    path.write_text(header + "t,1,m,c,1,ann,,,\nt,2,m,c,1,Ann ,,,\n", encoding="utf-8")
+    with pytest.raises(UserError, match="column annotator has ann and Ann, which would be two people"):
+        read_human_labels(path, scales)
     path.write_text(header, encoding="utf-8")
     with pytest.raises(UserError, match="expected at least one label, found none"):
         read_human_labels(path, scales)

@@ -31,6 +31,7 @@ from maieutic.transcripts.reading import read_transcripts
 from maieutic.transcripts.redaction import Redactor
 from maieutic.transcripts.section import subsets_of
 from maieutic.transcripts.understanding import Conversation, Reading
+from running import maieutic
 
 HEAD = ["conversation", "turn", "role", "text", "tutor", "subject"]
 ROWS = [
@@ -557,9 +558,9 @@ def test_the_columns_that_were_and_were_not_used_are_told(folder: Path, capsys: 
     )
 
 
-def test_transcripts_are_prepared_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    transcripts(table(tmp_path / "chats.csv"), hosted=HOSTED)
+def test_transcripts_are_prepared_in_any_folder(tmp_path: Path) -> None:
+    done = maieutic(tmp_path, "transcripts", str(table(tmp_path / "chats.csv")), "--judge", "gpt-4o-mini")
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "chats.yaml").is_file() and (tmp_path / "chats/conversations.jsonl").is_file()
 
 

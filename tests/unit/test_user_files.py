@@ -618,7 +618,14 @@ TWICE: dict[str, tuple[str, list[str]]] = {
     ),
     "ids that start again": (
         "session_id,student_id,role,text\n1,u1,student,4\n1,u1,tutor,Why?\n1,u2,student,5\n1,u2,tutor,How?\n",
-        ["1 conversations have several values of student_id, as if session_id started again for each"],
+        ["1 conversations have several values of student_id, as if session_id started again for each", "pass --columns conversation=session_id+student_id"],
+    ),
+    "ids that start again, of two people in turn": (
+        "session_id,student_id,role,text\n1,u1,student,4\n1,u2,student,5\n1,u1,tutor,Why?\n1,u2,tutor,How?\n",
+        ["1 conversations have several values of student_id", "pass --columns conversation=session_id+student_id"],
+    ),
+    "words for an empty cell": (
+        "conversation,role,text\na,student,4\na,tutor,NULL\n", ["1 texts are words for an empty cell", "--yes takes: what a speaker wrote"],
     ),
     "a tutor who speaks first": (
         "session_id,teacher,pupil\n1,What is 6 x 7?,36?\n1,Add one more 6.,42\n", ["column teacher (tutor) stands before pupil (student)", "pass --columns turns=teacher+pupil if so"],
@@ -1077,3 +1084,13 @@ def test_dates_of_both_orders_name_neither(tmp_path: Path) -> None:
     notes = read_transcripts(path, Reading()).notes
     assert "times: local times, with the day or the month first, which sort the rows alike" in notes
     assert not any("pause of more than a day" in note for note in notes)
+
+
+def test_ids_of_two_columns_are_joined(tmp_path: Path) -> None:
+    rows = "1,u1,student,4\n1,u2,student,5\n1,u1,tutor,Why?\n1,u2,tutor,How?\n"
+    path = written(tmp_path / "a.csv", f"session,student,role,text\n{rows}")
+    reading = Reading(columns={"conversation": "session+student"})
+    conversations = read_transcripts(path, reading).conversations
+    assert [(chat.id, [message.text for message in chat.messages]) for chat in conversations] == [
+        ("1 u1", ["4", "Why?"]), ("1 u2", ["5", "How?"]),
+    ]  # fmt: skip

@@ -11,6 +11,7 @@ from maieutic.core.errors import UserError
 OPTION_NAME = re.compile(r"(?:options?|choices?|alternatives?|opt)[ _-]*[a-h\d]|[a-h]", re.IGNORECASE)
 OPTION_MARK = re.compile(r"(?:^|\s)\(?([A-Ha-h])[).:]\s+")
 FIRST_NUMBER = re.compile(r"(\D+)(\d)(\D.*|)")  # in the name of a column
+LONE_WORD = re.compile(r"[^\W\d_]+:?")  # a question of one word, without a sign or a number
 PLACES = re.compile(r"\s*\d(?:\s*[,;]\s*\d)*\s*")
 
 
@@ -63,3 +64,27 @@ def check_places(path: str, answers: Sequence[tuple[Mapping[str, Any], str]]) ->
     if places:
         problem = f"{len(places):,} answers are numbers of options, such as {places[0]!r}"
         raise UserError(path, problem, "write the text of the right option, or its letter as (A), in each record")
+
+
+def check_questions(path: str, records: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UserError for one question with several answers, and for rows that may be totals.
+
+    records: problems with the fields `question` and `answer`. A total has one word where other questions are sentences.
+    """
+    answers: dict[str, dict[str, None]] = {}
+    questions = [str(record.get("question") or "").strip() for record in records]
+    for record, question in zip(records, questions, strict=True):
+        if question:
+            answers.setdefault(" ".join(question.casefold().split()), {})[str(record.get("answer")).strip()] = None
+    faults = []
+    if apart := [(question, list(words)) for question, words in answers.items() if len(words) > 1]:
+        question, words = apart[0]
+        problem = f"{len(apart):,} questions have several answers, such as {question[:60]!r}: {' and '.join(words)}"
+        faults.append(UserError(path, problem, "keep the right answer of each question"))
+    sentences = sum(len(question.split()) > 2 for question in questions)
+    single = [question for question in questions if LONE_WORD.fullmatch(question)]
+    if single and 2 * sentences > len(questions) and len(single) < 3:
+        problem = f"{len(single):,} questions are one word, such as {single[0]!r}, as the name of a total"
+        faults.append(UserError(path, problem, "delete these rows, or write the whole question"))
+    if faults:
+        raise UserError.of(faults)

@@ -101,6 +101,16 @@ def read_label_lines(
     if lacking and len(lacking) < len(labels):
         problem = "the line has no probability, but other lines have one"
         faults.append(UserError(lacking[0], problem, "fill in `probability` in every line, or in no line"))
+    unnamed = [place for place, label in labels if label.annotator is None]
+    if unnamed and len(unnamed) < len(labels):
+        problem = f"{len(unnamed):,} lines have no annotator, but others have one"
+        faults.append(UserError(unnamed[0], problem, "fill in `annotator` in every line, or in no line"))
+    spellings: dict[str, dict[str, None]] = {}
+    for name in (label.annotator for _, label in labels if label.annotator):
+        spellings.setdefault(name.casefold(), {})[name] = None
+    for names in (list(names) for names in spellings.values() if len(names) > 1):
+        problem = f"column annotator has {' and '.join(names)}, which would be two people"
+        faults.append(UserError(str(path), problem, "write each name in one way"))
     if faults:
         raise UserError.of(faults)
     return labels

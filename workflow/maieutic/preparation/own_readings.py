@@ -23,7 +23,7 @@ from maieutic.core.terminal import say
 from maieutic.core.user_tables import REPEATED_HEADERS, header_rows, is_written_object, preview, unused_columns
 from maieutic.datasets.histories import check_divided, read_histories
 from maieutic.datasets.label_table import FIXED_COLUMNS, group_by_reply
-from maieutic.datasets.options import check_places
+from maieutic.datasets.options import check_places, check_questions
 from maieutic.datasets.pair_table import CHOICE_WORDS
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_checked_source, read_source
@@ -289,6 +289,7 @@ def check_own_words(path: Path, card: Card, records: Sequence[Mapping[str, Any]]
     """Raise UserError for answers whose own words would be graded as wrong, such as "3.5 lakh" stored as 3.5."""
     graders = [GRADERS[name] for name in card.graders if name in GRADERS and GRADERS[name].gold_replies]
     check_places(str(path), [(record, str(record.get("answer") or "")) for record in records])
+    check_questions(str(path), records)
     if len(items) != len(records):
         return
     apart = [

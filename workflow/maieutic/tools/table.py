@@ -32,7 +32,7 @@ from maieutic.core.terminal import say
 from maieutic.core.user_tables import LONGEST_VALUE, FileSettings, UserTable, check_exact, preview, read_user_table
 from maieutic.core.workbooks import cell_text, decimal_text
 from maieutic.datasets.histories import TEXT, check_divided, history_lines, read_histories
-from maieutic.datasets.options import check_places
+from maieutic.datasets.options import check_places, check_questions
 from maieutic.datasets.word_problems import single_number
 from maieutic.replies.recorded import REPLIES
 
@@ -47,6 +47,7 @@ QUESTION_NAME = re.compile(
     r"question|problem|prompt|frage|aufgabe|pregunta|enunciado|quest\u00e3o|\u00e9nonc\u00e9|domanda|quesito",
     re.IGNORECASE,
 )
+OPTION_LETTERS = "ABCDE"  # names of columns of options, and answers that name them
 USUAL_NAMES = {"id", QUESTION, ANSWER, "solution", "reply"}  # columns of problems and replies
 OTHER_TABLES = {  # columns of tables that hold no problems
     "label", "labels", "criterion", "preference", "reply", "replies", "response", "chosen", "rejected",
@@ -124,6 +125,8 @@ def table(
     check_options(records, chosen, str(file))
     for column in chosen:
         check_places(str(file), [(record, str(record.get(column) or "")) for record in records])
+    if {QUESTION, ANSWER} <= {*content.columns}:
+        check_questions(str(file), records)
     for column in chosen:
         keep_final_answers(records, column, options.final, str(file))
     lines = [f"{DECODED_ENTITIES if is_of_problems else KEPT_ENTITIES}: {entities:,}"] if entities else []
@@ -202,7 +205,7 @@ def check_ids(content: UserTable, name: str) -> None:
         if 0 < len(blank) < len(content.rows):
             rows = f"{len(blank):,} rows have no {column} (first: {blank[0]})"
             problem = f"{rows}, and merged cells have it in their first row only"
-            raise UserError(name, problem, "write it in each row")
+            raise UserError(name, problem, "write it in each row, and delete a row that is a total")
     if "id" in content.columns and QUESTION in content.columns:
         places: dict[str, list[str]] = {}
         for place, row in content.rows:
@@ -228,9 +231,12 @@ def likely_columns(records: Sequence[Mapping[str, Any]], missing: Collection[str
     missing: the names that the table lacks. COLUMN stands for a column that neither shows.
     """
     texts = {name: [str(record.get(name) or "") for record in records] for name in (records[0] if records else {})}
+    counted = [str(number) for number in range(1, len(records) + 1)]
+    texts = {name: cells for name, cells in texts.items() if cells != counted}  # the number of a record is no answer
     lengths = {name: sum(map(len, cells)) for name, cells in texts.items()}
     free = [name for name in texts if name.casefold() not in ID_COLUMNS and name[-2:].casefold() != "id"]
-    answers = [name for name in free if ANSWER_NAME.search(name)]
+    letters = [name for name in free if {cell.strip() for cell in texts[name]} <= {*OPTION_LETTERS} & {*texts}]
+    answers = letters or [name for name in free if ANSWER_NAME.search(name)]
     questions = [name for name in free if name not in answers and QUESTION_NAME.search(name)] or [
         name for name in free if name not in answers and any(len(cell.split()) > 1 for cell in texts[name])
     ]
@@ -265,7 +271,7 @@ def check_options(records: Sequence[Mapping[str, Any]], columns: Sequence[str], 
         letters = {str(record.get(column)).strip() for record in records}
         if (
             records
-            and letters <= {"A", "B", "C", "D", "E"}
+            and letters <= {*OPTION_LETTERS}
             and all(letter in record for letter in letters for record in records)
         ):
             fix = "write the options into the question as (A) ... (B) ..., since their columns are not read"

@@ -32,6 +32,8 @@ SIDES = {  # words in the names of two columns, of which each row is one exchang
 SHORTEST_TEXT = 4  # mean number of characters from which a column may hold the messages of one side
 DAY_ALONE = re.compile(r"[^:\sT]+(?:\s[^:\sT]+)*")  # a day without a time of day
 NUMBERED = re.compile(r"(\D+?)[ _-]?(\d{1,3})")  # name of a column of one turn
+SPEAKER_LINE = re.compile(r"\s*([^\W\d_][\w.' -]{0,20}):\s")
+MOST_OF_LINES = 3  # number of speakers' words in a dialogue of lines
 MOST_SPEAKERS = 12  # number of words up to which a column may hold the roles or names of speakers
 
 
@@ -142,7 +144,12 @@ def fits(column: str, field: str) -> bool:
 
 def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequence[str]) -> dict[str, str]:
     """Return the columns of fields for --columns that the content of the columns suggests."""
-    if dialogues := [name for name in table.columns if any(holds_dialogue(row.get(name)) for _, row in table.rows[:5])]:
+    dialogues = [
+        name
+        for name in table.columns
+        if any(holds_dialogue(row.get(name)) or has_speaker_lines(row.get(name)) for _, row in table.rows[:5])
+    ]
+    if dialogues:
         return {"turns": dialogues[0]}
     rows = [row for _, row in table.rows[:200]]
     free = [name for name in table.columns if name not in named.values()]
@@ -256,6 +263,13 @@ def holds_dialogue(value: Any) -> bool:
     word, colon, rest = text.partition(":")
     starts = bool(colon) and word.strip().casefold() in ROLE_WORDS and not rest[:1].isalpha()
     return text.lstrip().startswith(("[{", '["')) or TURN_SEPARATOR in text or starts
+
+
+def has_speaker_lines(value: Any) -> bool:
+    """Return True for a text of several lines that begin with one of at most three words and a colon."""
+    lines = [line for line in value.split("\n") if line.strip()] if isinstance(value, str) else []
+    words = {match[1] for line in lines if (match := SPEAKER_LINE.match(line))}
+    return len(lines) > 1 and all(map(SPEAKER_LINE.match, lines)) and 1 < len(words) <= MOST_OF_LINES
 
 
 def exchange_columns(columns: Sequence[str]) -> tuple[str, str] | None:

@@ -70,6 +70,7 @@ LEAST_WORDS, LEAST_REPEATED, MOST_REPEATED = 3, 3, 3
 LEAST_OF_CALL = 2  # turns from which a row that begins another one is no chance
 INNER_COLUMNS = {"role": "role", "text": "text", "name": "name"}  # of messages within a cell
 MOST_STATES = 6  # number of values up to which a column may tell states
+NULL_WORDS = {"NULL", "null", "None", "nan", "NaN", "<NA>", "undefined"}  # as programs write an empty cell
 OF_PROGRAMS = {*TOOL_WORDS, *(word for word, role in ROLE_WORDS.items() if role == SYSTEM)}
 REPLY_NAME = re.compile(r"^(?:response|reply|output|completion|answer)", re.IGNORECASE)
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]")  # UTF-8 that was read as Latin-1
@@ -104,7 +105,7 @@ def read_transcripts(path: Path, reading: Reading) -> Transcripts:
     known = Understanding(path, reading)
     table = chosen_rows(table, known)
     named = find_columns(path, table, reading)
-    table = with_joined_time(table, named)
+    table = with_joined_columns(table, named)
     check_exact(table, [named["conversation"]] if "conversation" in named else [], str(path))
     check_texts(table, named, known)
     doubt_of_columns(table, named, known)
@@ -116,6 +117,9 @@ def read_transcripts(path: Path, reading: Reading) -> Transcripts:
         proposal = f"UTF-8, as {repaired(garbled[0])[:40]!r}"
         problem = f"{len(garbled):,} texts are UTF-8 that was read as Latin-1, such as {garbled[0][:40]!r}"
         known.doubt(problem, "export the file again, or save it in the right encoding", proposal)
+    if known.null_texts:
+        problem = f"{len(known.null_texts):,} texts are words for an empty cell (first: {known.null_texts[0]})"
+        known.doubt(problem, "leave these cells empty, and pass --skip-empty", "what a speaker wrote")
     merged = [merged_messages(conversation, named, known) for conversation in conversations]
     if "turns" not in named and not known.is_ordered:
         doubt_of_ends(merged, known)
@@ -292,13 +296,16 @@ def check_restarts(
     for column in (name for name in table.columns if name not in named.values() and PERSON_OR_DAY.search(name)):
         several = 0
         for members in rows.values():
-            blocks = [list(block) for _, block in groupby(members, key=lambda placed: cell(placed[1], column))]
-            roles = [{cell(row, named["role"]) for _, row in block} for block in blocks]
+            blocks = rows_by_value(members, column).values()
+            roles = [{cell(row, named["role"]) for row in block} for block in blocks]
             several += len(blocks) > 1 and all(len(words) > 1 for words in roles)
         if several:
             used = named["conversation"]
             problem = f"{several:,} conversations have several values of {column}, as if {used} started again for each"
-            known.doubt(problem, f"join {used} and {column} to ids of their own")
+            joined = shlex.quote(f"conversation={used}{SEVERAL}{column}")
+            known.doubt(problem, f"pass --columns {joined}, which joins them to ids of their own")
+            known.restarts_by = column
+            return
     if "time" in named:
         places = {id(row): number for number, (_, row) in enumerate(table.rows)}
         resumed = [name for name, members in rows.items() if is_resumed(members, places, named)]
@@ -333,7 +340,7 @@ def check_counted(
     differ in it.
     """
     used = {part for column in named.values() for part in column.split(SEVERAL)}
-    used |= {*known.reading.tags, *known.reading.names, *known.reading.only}
+    used |= {*known.reading.tags, *known.reading.names, *known.reading.only, known.restarts_by}
     refused = [field for field, name in known.reading.columns.items() if not name]  # by --columns FIELD=
     used |= {column for column in table.columns if any(fits(column, field) for field in refused)}
     for column in (name for name in table.columns if name not in used):
@@ -546,6 +553,8 @@ def message_of(
         answer, thought = split_thinking(text)
         known.counts["tutor's turns with reasoning in marks such as <think>, which was left out"] += bool(thought)
         text = answer.strip() if thought else text
+    if text in NULL_WORDS:
+        known.null_texts.append(f"{place}: {text}")
     if not text:
         if known.reading.skip_empty:
             known.counts["turns without a text, left out"] += 1
@@ -664,16 +673,21 @@ def without_shorter(
     return kept
 
 
-def with_joined_time(table: UserTable, named: dict[str, str]) -> UserTable:
-    """Return a table in which the time has one column, if the user names several, such as a day and a time of day."""
-    column = named.get("time", "")
-    parts = column.split(SEVERAL)
-    if len(parts) < 2:
-        return table
-    rows: list[Placed] = [
-        (place, {**row, column: " ".join(cell(row, part) for part in parts)}) for place, row in table.rows
-    ]
-    return table._replace(rows=rows)
+def with_joined_columns(table: UserTable, named: dict[str, str]) -> UserTable:
+    """Return a table in which the time and the id of a conversation have one column each, if the user names several.
+
+    Examples are a day and a time of day, and a session that is numbered for each student.
+    """
+    for field in ("time", "conversation"):
+        column = named.get(field, "")
+        parts = column.split(SEVERAL)
+        if len(parts) > 1:
+            joined: list[Placed] = [
+                (place, {**row, column: " ".join(filter(None, (cell(row, part) for part in parts)))})
+                for place, row in table.rows
+            ]
+            table = table._replace(rows=joined)
+    return table
 
 
 def exchange_roles(table: UserTable, columns: Sequence[str]) -> dict[str, str] | None:

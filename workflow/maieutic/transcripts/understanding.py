@@ -77,6 +77,8 @@ class Understanding:
         self.unknown_words, self.counts = Counter[str](), Counter[str]()
         self.is_ordered = reading.sort is not None  # True if times or turn numbers show the order of all messages
         self.garbled = list[str]()  # texts in UTF-8 that were read as Latin-1
+        self.restarts_by = ""  # column of people or days in which ids of conversations start again
+        self.null_texts = list[str]()  # places and texts that are words for an empty cell
         self.versions = list[str]()  # places of conversations with several versions of a message
         self.out_of_order = list[str]()  # places of conversations in one cell, by the times of their messages
         self.inner: dict[str, list[Placed]] = defaultdict(list)  # messages within cells, by conversation
