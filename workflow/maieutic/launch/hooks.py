@@ -292,7 +292,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     check_all(check.run for check in preflight.checks_of_start(plan, serve, sorted({*models, *prepared}), planned))
     for fault in preflight.unready_endpoints(plan.config, models_perhaps_called(planned)):
         say(f"needed only if an answer is not on file: {fault.line}", error=True)
-    if (unowned := provenance.ownership_fault()) is not None:
+    if (unowned := provenance.ownership_fault(paths.HOME)) is not None:
         say(unowned.line, error=True)
     for line in (
         *snakemake_compat.conda_lines(workflow),

@@ -40,6 +40,7 @@ ShippedChecksums = dict[str, dict[str, str]]  # checksums of `files`, and pins o
 # Paths that affect numbers. A checkout with changes only in other paths (docs, tests) counts as unedited.
 PATHS_BEHIND_NUMBERS = ("Snakefile", "workflow", "resources", "config", "envs", "containers")
 MOST_EDITED = 20
+COMMIT_FILE = "COMMIT"  # in an installed package: the commit from which it was built
 
 
 def git_output(*arguments: str, folder: Path = Path()) -> str | None:
@@ -78,7 +79,8 @@ def code_state(folder: Path = Path()) -> CodeState:
     )
     # If this folder is part of another checkout, that checkout's commit does not describe this code.
     if top is None or commit is None or Path(top.strip()).resolve() != folder.resolve():
-        return CodeState(commit=None)
+        built = folder / COMMIT_FILE
+        return CodeState(commit=built.read_text(encoding="utf-8").strip() if built.is_file() else None)
     edited = [
         line[3:]
         for line in (git_output("status", "--porcelain", "--", *PATHS_BEHIND_NUMBERS, folder=folder) or "").splitlines()

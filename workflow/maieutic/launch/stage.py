@@ -27,7 +27,7 @@ def save_config_job(plan: Plan) -> SaveConfig:
             "datasets": {name: plan.datasets[name] for name in plan.used_datasets},
         }
     )
-    made_of = provenance.provenance_of_plan(plan.for_config(config), provenance.code_state())
+    made_of = provenance.provenance_of_plan(plan.for_config(config), provenance.code_state(paths.HOME))
     made_of = made_of.model_copy(update={"absent": plan.absent_parts})
     return SaveConfig(config=config.model_dump(), provenance=made_of.model_dump(mode="json"))
 
