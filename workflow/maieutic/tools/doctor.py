@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import folders_with_code
-from maieutic.core.paths import here_or_shipped
+from maieutic.core.paths import HOME, here_or_shipped
 from maieutic.core.visible import terminal_line
 from maieutic.launch import cluster, images, preflight, provenance
 from maieutic.launch.config_files import merged_configuration
@@ -81,7 +81,7 @@ def findings_of(files: Sequence[Path], offline: bool = False) -> Iterator[Findin
         except UserError:
             return
     yield from environments(plan)
-    if fault := provenance.ownership_fault():
+    if fault := provenance.ownership_fault(HOME):
         yield Finding("git", "note", fault.problem, fault.fix)
     yield from libraries()
     yield disk(plan)
