@@ -164,10 +164,17 @@ def faults_in_editor(content: dict[str, Any], schema: Path) -> list[str]:
     return [fault.message for fault in validator.iter_errors(content)]
 
 
-@pytest.mark.parametrize("name", ["demo", "models", "datasets", "sample", "curation", "kmpbench", "mrbench"])
-def test_shipped_files_are_right_under_the_schema_that_they_name(name: str) -> None:
-    text = Path(f"config/{name}.yaml").read_text(encoding="utf-8")
-    schema = Path("config") / re.search(r"\$schema=(\S+)", text)[1]
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(Path(f"config/{name}.yaml") for name in ("demo", "sample", "curation", "kmpbench", "mrbench")),
+        *(Path(f"resources/registries/{name}.yaml") for name in ("models", "datasets")),
+    ],
+    ids=str,
+)
+def test_shipped_files_are_right_under_the_schema_that_they_name(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    schema = path.parent / re.search(r"\$schema=(\S+)", text)[1]
     assert faults_in_editor(yaml.safe_load(text), schema) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,20 @@ from maieutic.config import rubrics
 from maieutic.config.datasets import Dataset
 from maieutic.config.rubrics import read_rubric, rubric_path
 from maieutic.config.settings import Config
-from maieutic.core.records import SCORINGS, ReportedScore, Score
+from maieutic.core.records import SCORINGS, ReportedScore, Scale, Score
 from maieutic.launch import provenance
 from maieutic.launch.provenance import provenance_of_plan
 from maieutic.plan import provenance as run_provenance
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import CodeState, Provenance, changed_files_of_task
 from maieutic.report import figures, page
+from maieutic.report.browser import cells_of, flags_of
 from maieutic.report.overview import overview_section, table_rows
 from maieutic.report.page import HERE
 from maieutic.report.ranking import rank_tutors
 from maieutic.report.sections import PartRenderer, ReportInput
 from maieutic.report.tables import format_share, selected_cards
+from maieutic.report.trust import confusion_matrix
 from run_configs import check_config
 from running import NO_GRADERS
 from shipped import shipped
@@ -208,6 +211,24 @@ def test_a_rate_that_labels_correct_is_the_value_of_its_dimension(monkeypatch: p
         [row] = matrix["rows"]
         place = list(matrix["metrics"]).index(page.metric_title(name))
         assert (row["cells"][place].value, row["corrected"][place]) == (value, value == 0.6)
+
+
+def test_labels_and_verdicts_are_counted_by_cell() -> None:
+    def verdict(value: object, by: str = "j", scoring: str = "robust") -> dict[str, Any]:
+        return {"kind": "judge", "by": by, "criterion": "Clear", "scoring": scoring, "value": value, "outcome": "value"}
+
+    labels = [("Clear", "No", None), ("Other", "Yes", None)]
+    entries = [
+        {"grades": [verdict("Yes"), verdict("no", by="k"), verdict("Yes", scoring="paper_compat")], "labels": labels},
+        {"grades": [verdict(True), verdict(None)], "labels": labels}, {"grades": [verdict("Yes")]},
+    ]  # fmt: skip
+    cells = [cell for entry in entries for cell in cells_of(entry)]
+    assert cells == [("j", "Clear", "Yes", "No"), ("k", "Clear", "no", "No"), ("j", "Clear", "pass", "No")]
+    assert [sorted(flags_of(entry, False, ["j", "k"])) for entry in entries] == [["j", "l", "p"], ["l", "p"], []]
+    matrix = confusion_matrix("b/t", "j", "Clear", Counter(cells), Scale(labels=("Yes", "No")))
+    assert matrix["verdicts"] == ["Yes", "No", "pass"] and [row["label"] for row in matrix["rows"]] == ["Yes", "No"]
+    assert [[cell["n"] for cell in row["cells"]] for row in matrix["rows"]] == [[0, 0, 0], [1, 0, 1]]
+    assert matrix["rows"][1]["cells"][0]["address"] == "#/items?task=b%2Ft&cell=j%7CClear%7CYes%7CNo"
 
 
 # provenance -----------------------------------------------------------------------------------------------------------

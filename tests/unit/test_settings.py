@@ -54,7 +54,7 @@ BAD = [
     ("missing key", "run/tutors", "-", r"^run\.tutors: expected at least one tutor, found none\. Fix: list tutors in a run file"),
     ("wrong type", "run/limit", "many", r"^run\.limit: input should be a valid integer.*found 'many'"),
     ("limit of zero", "run/limit", 0, r"^run\.limit: input should be greater than or equal to 1, found"),
-    ("unknown model", "run/tutors", ["smollm"], r"^run\.tutors\[0\]: 'smollm' is not in config/models\.yaml\. Fix: did you"),
+    ("unknown model", "run/tutors", ["smollm"], r"^run\.tutors\[0\]: 'smollm' is not in the registries\. Fix: did you"),
     ("model twice", "run/tutors", ["echo", "echo"], r"^run\.tutors\[1\]: 'echo' is listed twice"),
     ("no value", "run/tutors", None, r"^run\.tutors: expected at least one tutor, found none\. Fix: .*config/demo\.yaml.*tutors: \[\]"),
     ("unknown task", "run/tasks", ["mathtutorbench/mistake_locaton"], r"^run\.tasks\[0\].*did you mean 'mathtutorbench/mistake_location'"),

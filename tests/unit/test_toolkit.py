@@ -175,21 +175,10 @@ def test_labels_are_coded_from_one_to_zero() -> None:
     assert set(judged) == {"t"} and (judged["t"].value, judged["t"].n, judged["t"].by) == (1.0, 1, "j")
 
 
-def test_people_and_judge_stand_beside_each_other_dialogue_by_dialogue() -> None:
+def test_shares_of_labels_are_those_of_parsed_verdicts() -> None:
     keys = [("d1", "b"), ("d1", "a"), ("d2", "a")]
     data = labelled_data(dict(zip(keys, ["Yes", "No", "No"], strict=True)), dict.fromkeys(keys, "<b>x</b>"))
     verdicts = {"Judge": {("d1", "a", "Clear"): "Yes", ("d1", "b", "Clear"): "Yes", ("d2", "a", "Clear"): None}}
-    dialogues = figures.sample_dialogues(data, verdicts, ["Clear"], lambda names: sorted(names), 5, 1)
-    [first] = [dialogue for dialogue in dialogues if dialogue["name"] == "d1"]
-    assert [row["tutor"] for row in first["rows"]] == ["a", "b"]
-    assert first["rows"][0]["cells"] == [{"people": "No", "judges": ["Judge: Yes"]}]
-    assert first["rows"][1]["cells"] == [{"people": "Yes", "judges": []}], "verdicts are listed only where they differ"
-    [second] = [dialogue for dialogue in dialogues if dialogue["name"] == "d2"]
-    assert second["rows"][0]["cells"][0]["judges"] == ["Judge: missing"]
-    assert len(figures.sample_dialogues(data, verdicts, ["Clear"], lambda names: sorted(names), 1, 1)) == 1
-    table = figures.confusion_table(data, verdicts["Judge"], "Clear")
-    assert table["columns"] == ["Yes", "To some extent", "No", "missing"]
-    assert [row["counts"] for row in table["rows"]] == [[1, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 1]]
     shares = figures.label_shares(data, verdicts, ["Clear"])
     assert shares[shares.by == "people"].share.tolist() == pytest.approx([1 / 3, 0, 2 / 3])
     assert shares[shares.by == "Judge"].share.tolist() == [1, 0, 0], "shares of the parsed verdicts"

@@ -187,7 +187,7 @@ BAD_CONFIGS: list[tuple[str, dict[str, Any], str]] = [
 def test_bad_input_is_one_line_before_any_work(config: dict[str, Any], expected: str) -> None:
     raw: dict[str, Any] = {}
     for name in ("models", "datasets"):
-        raw |= yaml.safe_load(Path(f"config/{name}.yaml").read_text())
+        raw |= yaml.safe_load(Path(f"resources/registries/{name}.yaml").read_text())
     raw["models"] |= entries("http://127.0.0.1:9") | config.get("models", {})
     for name, entry in config.get("datasets", {}).items():
         raw["datasets"][name] = {**raw["datasets"][name], **entry}
