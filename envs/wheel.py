@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 NAME = re.compile(r"^([A-Za-z0-9._-]+)(?:[<>=!~ ]|$)")  # a requirement's name at the beginning of its line
+INCLUDED = ("Snakefile", "workflow", "resources", "config", "profiles", "envs", "containers")
 COMMIT_FILE = "maieutic_workflow/COMMIT"  # read by `maieutic.launch.provenance`
 
 
@@ -40,10 +42,29 @@ class CommitFile(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write the file, and include it. version: kind of the build."""
-        git = ["git", "-C", self.root]
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-        changes = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=False)
-        if commit.returncode == 0 and not changes.stdout.strip():
+        commands = (["rev-parse", "--show-toplevel"], ["rev-parse", "HEAD"], ["status", "--porcelain"])
+        top, commit, changes = (self.git(*words) for words in commands)
+        is_checkout = top is not None and Path(top).resolve() == Path(self.root).resolve()
+        # A checkout may have images, environments and files of its own, so only what git knows is included.
+        listed = self.git("ls-files", "-z", "--", *INCLUDED) if is_checkout else None
+        files = listed.split("\0") if listed else self.files()
+        for name in filter(None, files):
+            if (Path(self.root) / name).is_file():
+                build_data["force_include"][str(Path(self.root) / name)] = f"maieutic_workflow/{name}"
+        if is_checkout and commit and changes == "":
             path = Path(tempfile.mkdtemp()) / "COMMIT"
-            path.write_text(commit.stdout, encoding="utf-8")
+            path.write_text(f"{commit}\n", encoding="utf-8")
             build_data["force_include"][str(path)] = COMMIT_FILE
+
+    def files(self) -> Iterator[str]:
+        """Yield the files of a copy without git."""
+        for name in INCLUDED:
+            path = Path(self.root) / name
+            for file in [path] if path.is_file() else sorted(path.rglob("*")):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    yield str(file.relative_to(self.root))
+
+    def git(self, *words: str) -> str | None:
+        """Return the output of a git command; None if it fails."""
+        done = subprocess.run(["git", "-C", self.root, *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else None

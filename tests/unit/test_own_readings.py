@@ -173,7 +173,7 @@ SENTENCE = "How many apples are there?"
     [
         ([(SENTENCE, "7"), (SENTENCE.upper(), "8")], "1 questions have several answers, such as .*: 7 and 8"),
         ([(SENTENCE, "7"), ("And how many pears?", "8"), ("Total", "15")], "1 questions are one word, such as 'Total'"),
-        ([(SENTENCE, "7"), (SENTENCE, "7")], None), ([("Total", "1"), ("Sum", "2")], None),
+        ([(SENTENCE, "7"), (SENTENCE, "7.0")], None), ([("Total", "1"), ("Sum", "2")], None),
         ([(SENTENCE, "7"), ("7+8", "15")], None),
     ],
 )  # fmt: skip

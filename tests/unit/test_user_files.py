@@ -1061,8 +1061,8 @@ def test_all_rows_of_a_surveys_header_are_left_out(tmp_path: Path, capsys: pytes
         check_headers(path, list(csv.DictReader(path.open(encoding="utf-8"))))
 
 
-@pytest.mark.parametrize("header", ["id,2,4,6", "question,2024,2025", "question,answer", "id,9a"])
-def test_numbers_that_rise_are_names_of_columns(tmp_path: Path, header: str) -> None:
+@pytest.mark.parametrize("header", ["id,2,4,6", "pupil,2025,2024,2023", "question,answer", "id,9a", "role,text,5"])
+def test_numbers_that_rise_or_fall_are_names_of_columns(tmp_path: Path, header: str) -> None:
     cells = ",".join("3" for _ in header.split(","))
     assert (
         len(read_user_table(written(tmp_path / "a.csv", f"{header}\n{cells}\n{cells}\n")).columns)
@@ -1094,3 +1094,17 @@ def test_ids_of_two_columns_are_joined(tmp_path: Path) -> None:
     assert [(chat.id, [message.text for message in chat.messages]) for chat in conversations] == [
         ("1 u1", ["4", "Why?"]), ("1 u2", ["5", "How?"]),
     ]  # fmt: skip
+
+
+def test_a_summary_is_no_reply(tmp_path: Path) -> None:
+    """One of four conversations ends with the student, and each has a summary."""
+    records = [
+        {
+            "id": str(number),
+            "messages": OPENAI if number else OPENAI[:1],
+            "summary": f"Pupil {number} adds two numbers.",
+        }
+        for number in range(4)
+    ]
+    path = written(tmp_path / "a.json", json.dumps(records))
+    assert len(read_transcripts(path, Reading()).conversations) == 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -41,11 +41,29 @@ def test_the_wheel_depends_on_the_locks_versions_of_direct_requirements(hooks: A
     assert all(f"\n{requirement} " in f"\n{lock}".casefold() for requirement in map(str.casefold, requirements))
 
 
-def test_the_wheel_contains_all_that_a_run_reads() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert included == {name: f"maieutic_workflow/{name}" for name in included}
-    assert {"Snakefile", "workflow", "resources", "config", "profiles", "envs", "containers"} == {*included}
-    assert all((ROOT / name).exists() for name in included)
-    start = Path(ROOT / "envs/maieutic_start.py").read_text(encoding="utf-8")
-    assert '"maieutic_workflow/workflow"' in start
+def test_the_wheel_contains_what_git_knows_of_the_workflow(hooks: Any, tmp_path: Path) -> None:
+    for name in ("Snakefile", "workflow/a.py", "config/demo.yaml", "config/mine.yaml", "docs/a.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x", encoding="utf-8")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+
+    def included() -> set[str]:
+        hook, data = hooks.CommitFile(), {"force_include": {}}
+        hook.root = str(tmp_path)
+        hook.initialize("standard", data)
+        return {*data["force_include"].values()}
+
+    assert included() == {
+        f"maieutic_workflow/{name}" for name in ("Snakefile", "workflow/a.py", "config/demo.yaml", "config/mine.yaml")
+    }
+    for words in (
+        ["init", "-q"],
+        ["add", "Snakefile", "workflow", "config/demo.yaml", "docs"],
+        ["commit", "-qm", "all"],
+    ):
+        subprocess.run([*git, *words], check=True, capture_output=True)
+    tracked = {f"maieutic_workflow/{name}" for name in ("Snakefile", "workflow/a.py", "config/demo.yaml")}
+    assert included() == tracked, "no run file of the user, and no commit beside a change"
+    (tmp_path / "config/mine.yaml").unlink()
+    assert included() == {*tracked, "maieutic_workflow/COMMIT"}
+    assert all((ROOT / name).exists() for name in hooks.INCLUDED)

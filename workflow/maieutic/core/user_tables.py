@@ -33,6 +33,10 @@ REPEATED_HEADERS = "rows that repeat the header"
 IMPORT_ID = '"ImportId"'  # in a row of the header of a survey's export
 DUMP_NULL = "\\N"  # an empty cell in the dumps of PostgreSQL and MySQL
 ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+\d{2,3}")  # as spreadsheets write a large number
+COMMON_NAMES = {  # of columns
+    "id", "role", "speaker", "text", "message", "content", "question", "answer", "reply", "label", "tutor", "item",
+    "task", "criterion", "annotator", "conversation", "turn", "time", "date", "name",
+}  # fmt: skip
 PLAIN_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?")
 MOST_STATES, LONGEST_STATE = 3, 20  # number and length of a column's values that are shown if it is not used
 SHOWN_RECORDS, LONGEST_VALUE = 2, 100  # in a preview: number of records, and maximum length of each value
@@ -265,11 +269,13 @@ def csv_table(path: Path, text: str, encoding: str, notes: list[str]) -> UserTab
 def check_header(columns: Sequence[str], rows: Sequence[Row], place: str) -> None:
     """Raise UserError if the names of columns look like a record: one of them is a number, as the cells below it are.
 
-    Several numbers that rise from column to column are names, as those of items or years.
+    Several numbers that rise or fall from column to column are names, as those of items or years. A table with a name
+    of COMMON_NAMES has a header.
     """
     numbers = [column for column in columns if is_number(column)]
     values = [float(column.replace(",", ".")) for column in numbers]
-    if not numbers or (len(values) > 1 and all(first < second for first, second in pairwise(values))):
+    steps = {first < second for first, second in pairwise(values)}
+    if not numbers or len(columns) < 2 or len(steps) == 1 or COMMON_NAMES & {column.casefold() for column in columns}:
         return
 
     def has_numbers(column: str) -> bool:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from maieutic.core.errors import UserError
+from maieutic.datasets.word_problems import single_number
 
 OPTION_NAME = re.compile(r"(?:options?|choices?|alternatives?|opt)[ _-]*[a-h\d]|[a-h]", re.IGNORECASE)
 OPTION_MARK = re.compile(r"(?:^|\s)\(?([A-Ha-h])[).:]\s+")
-FIRST_NUMBER = re.compile(r"(\D+)(\d)(\D.*|)")  # in the name of a column
+NUMBERED = re.compile(r"(\D+)(\d)(\D.*|)")  # name of a column of a series
+OPTION_WORD = re.compile(r"answer|option|choice|alternative|antwort|réponse|respuesta", re.IGNORECASE)
 LONE_WORD = re.compile(r"[^\W\d_]+:?")  # a question of one word, without a sign or a number
 PLACES = re.compile(r"\s*\d(?:\s*[,;]\s*\d)*\s*")
 
@@ -33,11 +35,15 @@ def options_of(record: Mapping[str, Any]) -> list[str]:
 def numbered_options(records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the columns whose names differ in a number alone, such as `Answer 1` and `Answer 2`, by their rest."""
     names = dict.fromkeys(str(name) for record in records for name in record)
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        if match := FIRST_NUMBER.match(name):
-            groups.setdefault(f"{match[1]}{match[3]}", []).append(name)
-    return {common: group for common, group in groups.items() if len(group) > 1}
+    groups: dict[str, list[re.Match[str]]] = {}
+    for match in filter(None, map(NUMBERED.fullmatch, names)):
+        groups.setdefault(f"{match[1]}{match[3]}", []).append(match)
+    return {
+        common: [match[0] for match in group]
+        for common, group in groups.items()
+        if len(group) > 1 and [int(match[2]) for match in group] == list(range(1, len(group) + 1))
+        if OPTION_WORD.search(common)
+    }
 
 
 def is_place(record: Mapping[str, Any], answer: str) -> bool:
@@ -71,13 +77,14 @@ def check_questions(path: str, records: Sequence[Mapping[str, Any]]) -> None:
 
     records: problems with the fields `question` and `answer`. A total has one word where other questions are sentences.
     """
-    answers: dict[str, dict[str, None]] = {}
+    answers: dict[str, dict[str, str]] = {}  # texts of the answers to each question, by their value
     questions = [str(record.get("question") or "").strip() for record in records]
     for record, question in zip(records, questions, strict=True):
         if question:
-            answers.setdefault(" ".join(question.casefold().split()), {})[str(record.get("answer")).strip()] = None
+            text = str(record.get("answer")).strip()
+            answers.setdefault(" ".join(question.casefold().split()), {}).setdefault(single_number(text) or text, text)
     faults = []
-    if apart := [(question, list(words)) for question, words in answers.items() if len(words) > 1]:
+    if apart := [(question, list(texts.values())) for question, texts in answers.items() if len(texts) > 1]:
         question, words = apart[0]
         problem = f"{len(apart):,} questions have several answers, such as {question[:60]!r}: {' and '.join(words)}"
         faults.append(UserError(path, problem, "keep the right answer of each question"))

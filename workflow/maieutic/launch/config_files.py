@@ -45,7 +45,11 @@ def registries() -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for path in (*SHIPPED_REGISTRIES, *filter(Path.is_file, OWN_REGISTRIES)):
         for kind, entries in read_mapping(path).items():
-            merged[kind] = {**merged.get(kind, {}), **entries} if isinstance(entries, dict) else entries
+            if isinstance(entries, dict):
+                merged[kind] = {**merged.get(kind, {}), **entries}
+            elif entries is not None:
+                problem = f"{kind}: expected entries by name, found a {type(entries).__name__}"
+                raise UserError(str(path), problem, "write `NAME:` and its keys")
     return merged
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from cyclopts import Parameter
 
 from maieutic.core.paths import HOME
 
-CORES = ("--cores", "-c", "--profile", "--workflow-profile", "--jobs", "-j")  # options that say where jobs run
+PLACES = ("--cores", "--profile", "--workflow-profile", "--jobs", "-c", "-j")  # options that say where jobs run
 
 
 def snakemake_line() -> list[str]:
@@ -27,13 +28,18 @@ def run(
     configfile: run file. Without an option for cores, a profile or a number of jobs, all cores are used. `--profile
     slurm` uses the workflow's own profile.
     """
-    words = list(options)
+    line = command_line(configfile, options)
+    sys.stdout.flush()
+    os.execv(line[0], line)
+
+
+def command_line(configfile: Path, options: Sequence[str]) -> list[str]:
+    """Return the command line that starts a run. options: further options and targets of Snakemake."""
+    words = [part for word in options for part in (word.split("=", 1) if word.startswith("--profile=") else [word])]
     for at, word in enumerate(words[:-1]):
         shipped = HOME / "profiles" / words[at + 1]
         if word == "--profile" and not Path(words[at + 1]).exists() and shipped.is_dir():
             words[at + 1] = str(shipped.absolute())
-    if not any(word.partition("=")[0] in CORES for word in words):
+    if not any(word.startswith(PLACES) for word in words):
         words = ["--cores", "all", *words]
-    line = [*snakemake_line(), "--configfile", str(configfile), *words]
-    sys.stdout.flush()
-    os.execv(line[0], line)
+    return [*snakemake_line(), f"--configfile={configfile}", *words]

@@ -101,8 +101,9 @@ def read_label_lines(
     if lacking and len(lacking) < len(labels):
         problem = "the line has no probability, but other lines have one"
         faults.append(UserError(lacking[0], problem, "fill in `probability` in every line, or in no line"))
-    unnamed = [place for place, label in labels if label.annotator is None]
-    if unnamed and len(unnamed) < len(labels):
+    voters = [(place, label) for place, label in labels if not label.resolves]
+    unnamed = [place for place, label in voters if label.annotator is None]
+    if unnamed and len(unnamed) < len(voters):
         problem = f"{len(unnamed):,} lines have no annotator, but others have one"
         faults.append(UserError(unnamed[0], problem, "fill in `annotator` in every line, or in no line"))
     spellings: dict[str, dict[str, None]] = {}

@@ -267,10 +267,12 @@ class Shelf:
         entry: dict[str, Any],
         prompts: Mapping[str, Messages],
         grade: Mapping[str, Any] | None,
+        length: int,
     ) -> None:
         """Add a tutor's reply to an item.
 
-        entry: the reply for the page; prompts: messages of its prompts by hash; grade: its outcome and value.
+        entry: the reply for the page; prompts: messages of its prompts by hash; grade: its outcome and value; length:
+        number of characters of its whole text.
         """
         at, place = self.place[item], self.tutors.index(tutor)
         row, part = self.rows[at], at // CHUNK
@@ -278,7 +280,7 @@ class Shelf:
         if grade and grade["outcome"] == "value":
             row["values"][place] = grade["value"]
         if tutor not in self.unranked:
-            row["long"] = max(row["long"], len(entry["text"]))
+            row["long"] = max(row["long"], length)
         if flags := flags_of(entry, tutor in self.unranked, self.judges):
             row["flags"] |= flags
             entry = {**entry, "flags": "".join(sorted(flags))}
@@ -294,7 +296,7 @@ class Shelf:
     def flush(self) -> None:
         """Append the collected texts to their files."""
         for part, lines in self.lines.items():
-            with open(self.folder / f"{self.name}-{part}", "a", encoding="utf-8") as handle:
+            with open(self.folder / f"{self.name}.{part}", "a", encoding="utf-8") as handle:
                 handle.writelines(lines)
         self.lines.clear()
 
@@ -306,7 +308,7 @@ class Shelf:
         for part in range(-(-len(self.items) // CHUNK)):
             replies: dict[int, list[str]] = defaultdict(list)
             prompts = []
-            path = self.folder / f"{self.name}-{part}"
+            path = self.folder / f"{self.name}.{part}"
             for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
                 place, _, text = line.partition("\t")
                 if place:
@@ -471,7 +473,7 @@ class ItemWriter:
         data, files = self.browsed.data, []
         data["chunks"][shelf.task] = []
         for number, text in enumerate(shelf.parts(described)):
-            name = f"{shelf.name}-{number + 1}.js"
+            name = f"{shelf.name}.{number + 1}.js"
             files.append([f"{self.folder.name}/{name}", len(text)])
             self.put(name, f"items({script_safe_json(shelf.task)}, {number}, {text});\n")
             if self.size <= self.most:
@@ -514,7 +516,7 @@ class ItemWriter:
             for grade in all_grades(plan, results, benchmark, tutor, every_judge=True):
                 if (*kind_of_grade(grade), grade.by) in heads:
                     add_reading(readings[tutor, grade.task], grade)
-                if grade.id in shelves[grade.task].place:
+                if grade.task in shelves and grade.id in shelves[grade.task].place:
                     grades[grade.task, grade.id].append(grade)
             self.add_replies(
                 benchmark, tutor, shelves, grades, lambda grade: (*kind_of_grade(grade), grade.by) in heads, labels
@@ -559,9 +561,8 @@ class ItemWriter:
                 for prompt in iter_records(paths.PROMPTS.within(results, benchmark=benchmark, tutor=tutor), Prompt)
             }
         for reply in iter_records(replies, Reply):
-            if reply.task not in shelves or reply.id not in shelves[reply.task].place:
-                continue
-            if tutor not in shelves[reply.task].tutors:
+            shelf = shelves.get(reply.task)
+            if shelf is None or reply.id not in shelf.place or tutor not in shelf.tutors:
                 continue
             hashes = [turn.messages for turn in reply.turns if turn.messages in sent]
             prompts = {
@@ -571,7 +572,7 @@ class ItemWriter:
             entry = reply_entry(reply, grade_entries(grades.get((reply.task, reply.id), []), counts, reply), hashes)
             if own_labels := labels.get((tutor, reply.task, reply.id)):
                 entry["labels"] = own_labels
-            shelves[reply.task].add(tutor, reply.id, entry, prompts, counting_grade(entry["grades"]))
+            shelf.add(tutor, reply.id, entry, prompts, counting_grade(entry["grades"]), len(reply.text))
 
     def write_labelled(self, release: str) -> None:
         """Write the replies of a labelled set with people's labels and the verdicts of the run's judges on them."""
@@ -600,7 +601,8 @@ class ItemWriter:
             own_labels = labels.get(place, [])
             share = desired_share(own_labels, content.scales)
             grade = None if share is None else {"outcome": "value", "value": round(share, 2)}
-            shelf.add(reply.tutor, reply.id, entry | ({"labels": own_labels} if own_labels else {}), {}, grade)
+            entry |= {"labels": own_labels} if own_labels else {}
+            shelf.add(reply.tutor, reply.id, entry, {}, grade, len(reply.text))
         self.write(shelf, lambda item, prompted: item_entry(item), (), content.scales)
         self.browsed.data["sets"][task] = {
             "title": f"Labelled replies: {plan.label_sets[release].title}",

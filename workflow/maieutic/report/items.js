@@ -41,7 +41,12 @@ const textOfRow = (row) => data.chunks[row.task][Math.floor(row.at / data.shelve
 async function loadTextsOf(rows, done = () => {}) {
   const files = [...new Set(rows.filter((row) => !textOfRow(row)).map((row) => data.shelves[row.task].files[Math.floor(row.at / data.shelves[row.task].chunk)][0]))];
   for (const [at, file] of files.entries()) {
-    await (loading[file] ??= beside(file));
+    try {
+      await (loading[file] ??= beside(file));
+    } catch (error) {
+      delete loading[file];
+      throw error;
+    }
     done(at + 1, files.length);
   }
 }
@@ -139,7 +144,7 @@ const SORTS = {
 function exported(kind, matches) {
   const records = matches.flatMap(([row, replies]) => replies.map((reply) => {
     const item = textOfRow(row);
-    return { ...item.fields, task: row.task, id: row.id, tutor: reply.model, outcome: reply.outcome, value: gradeOf(replyTo(row, reply))?.value ?? null, reply: replyTo(row, reply).text, reference: item.reference };
+    return { ...item.fields, task: row.task, id: row.id, tutor: reply.model, outcome: reply.outcome, value: reply.value ?? gradeOf(replyTo(row, reply))?.value ?? null, reply: replyTo(row, reply).text, reference: item.reference };
   }));
   if (kind === "jsonl") return records.map((record) => JSON.stringify(record) + "\n").join("");
   const columns = [...new Set(records.flatMap(Object.keys))];
@@ -184,7 +189,8 @@ function body(row, marks, question, pin) {
 }
 
 const isVerdict = (grade) => grade.kind === "judge" && grade.scoring === "robust" && grade.criterion;
-const same = (verdict, label) => valueInWords(verdict).toLowerCase() === valueInWords(label).toLowerCase();
+const labelOf = (verdict) => (typeof verdict === "boolean" ? (verdict ? "pass" : "fail") : valueInWords(verdict)); // as verdict_label
+const same = (verdict, label) => labelOf(verdict).toLowerCase() === valueInWords(label).toLowerCase();
 
 // Verdicts and labels with criteria as rows and tutors as columns. Criteria on which tutors, judges or people differ come
 // first. A click on a cell shows who gave which verdict, and why.
@@ -291,15 +297,17 @@ function replyBox(task, reply, prompted) {
 
 // Shows the items of one task. Without a task, shows those of all tasks if the page contains them, or else of the first.
 function browse(place, requested, parameters = {}) {
+  const turn = (place.turn = (place.turn ?? 0) + 1); // a slow file must not overwrite a later choice
   const names = Object.keys(data.beside);
   const task = requested && allTasks().includes(requested) ? requested : "";
   if (!names.length) return browser(place, task, parameters);
   const chosen = task || names[0];
   place.replaceChildren(make("p", { class: "hint", role: "status" }, "Loading " + data.titles[chosen] + " …"));
   return loaded(chosen).then(
-    () => browser(place, chosen, parameters),
+    () => turn === place.turn && browser(place, chosen, parameters),
     () => {
       delete loading[chosen];
+      if (turn !== place.turn) return;
       const choice = place.dataset.task ? [] : [make("div", { class: "filters" }, taskField(place, chosen))];
       place.replaceChildren(...choice, make("p", { class: "notice failed" }, notBeside(data.beside[chosen])));
     });
@@ -370,7 +378,8 @@ function browser(place, task, parameters) {
   const reader = make("div", { class: "reader" });
   let limit = PAGE;
   let chosen; // the entry of the item that is shown
-  let current = parameters.item; // id of the item that is shown
+  // The item that is shown: its task and id. On the page of all tasks, an address names both.
+  let current = parameters.item && (parameters.of || task ? `${parameters.of || task} ${parameters.item}` : starOf(all.find((row) => row.id === parameters.item) ?? { task: "", id: "" }));
   let cell = parameters.cell ?? ""; // a cell of a confusion matrix: judge, criterion, verdict and label
   let pins = (parameters.pin ?? "").split(",").filter(known);
   let shown = [];
@@ -404,8 +413,8 @@ function browser(place, task, parameters) {
   };
   const first = (reply) => { const at = [...pins, ...models].indexOf(reply.model); return reply.model === tutor.value ? -2 : reply.model === other.value ? -1 : at; };
   const remember = () => {
-    if (place.dataset.task) return;
-    const state = { task, first: tutor.value, second: other.value, show: relation.value, where: where.value, tag: tag.value, sort: sort.value, outcome: outcome.value, leaked: leaked.value, cell, q: search.value, pin: pins.join(","), item: current ?? "" };
+    if (place.dataset.task || place.closest("section").hidden) return;
+    const state = { task, first: tutor.value, second: other.value, show: relation.value, where: where.value, tag: tag.value, sort: sort.value, outcome: outcome.value, leaked: leaked.value, cell, q: search.value, pin: pins.join(","), item: current?.slice(current.indexOf(" ") + 1), of: task ? "" : current?.split(" ")[0] };
     const query = String(new URLSearchParams(Object.entries(state).filter(([, value]) => value)));
     history.replaceState(null, "", "#/items" + (query ? "?" + query : ""));
   };
@@ -427,12 +436,12 @@ function browser(place, task, parameters) {
     const bytes = search.value ? bytesOf(all) : 0;
     if (bytes) {
       const rest = make("button", { class: "more" }, `Search the other texts (${(bytes / 2 ** 20).toFixed(0)} MB)`);
-      const read = () => loadTextsOf(all, (at, of) => { rest.textContent = `Reading ${at} of ${of} files`; }).then(update, () => { rest.textContent = notBeside(data.beside[task]); });
+      const read = () => loadTextsOf(all, (at, of) => { rest.textContent = `Reading ${at} of ${of} files`; }).then(() => list.isConnected && update(), () => { rest.textContent = notBeside(data.beside[task]); });
       rest.addEventListener("click", read);
       items.append(`; searched: all titles and the texts of ${all.filter(textOfRow).length} items `, rest);
       if (bytes <= ASK_FROM) read();
     }
-    const wanted = Math.max(0, matches.findIndex(([row]) => row.id === current));
+    const wanted = Math.max(0, matches.findIndex(([row]) => starOf(row) === current));
     limit = Math.max(limit, wanted + 1);
     const entries = matches.slice(0, limit).map(([row, rowReplies]) => entry(row, rowReplies, !task));
     const read = async (at) => {
@@ -441,12 +450,12 @@ function browser(place, task, parameters) {
       chosen.setAttribute("aria-current", "true");
       const [row, rowReplies] = matches[at];
       const turn = ++reading;
-      if (at || current) current = row.id;
+      if (at || current) current = starOf(row);
       remember();
       const step = (text, to) => {
         const button = make("button", { class: "more" }, text);
         button.disabled = to < 0 || to >= entries.length;
-        button.addEventListener("click", () => { current = matches[to][0].id; read(to); chosen.scrollIntoView({ block: "nearest" }); });
+        button.addEventListener("click", () => { current = starOf(matches[to][0]); read(to); chosen.scrollIntoView({ block: "nearest" }); });
         return button;
       };
       const star = make("button", { class: "plain", "aria-pressed": String(stars.has(starOf(row))) }, stars.has(starOf(row)) ? "★ starred" : "☆ star");
@@ -463,11 +472,11 @@ function browser(place, task, parameters) {
         }
         if (turn !== reading) return;
       }
-      const pin = (name) => { pins = [name, ...pins.filter((one) => one !== name)].slice(0, PINNED); current = row.id; update(); };
+      const pin = (name) => { pins = [name, ...pins.filter((one) => one !== name)].slice(0, PINNED); current = starOf(row); update(); };
       reader.replaceChildren(head, body(row, rowReplies, where.value, pin));
       markWords(reader, search.value.toLowerCase());
     };
-    entries.forEach((button, at) => button.addEventListener("click", () => { current = matches[at][0].id; read(at); }));
+    entries.forEach((button, at) => button.addEventListener("click", () => { current = starOf(matches[at][0]); read(at); }));
     list.replaceChildren(...entries);
     reader.replaceChildren();
     remember();
@@ -481,12 +490,25 @@ function browser(place, task, parameters) {
     }
   };
   for (const control of [tutor, other, relation, where, tag, sort, outcome, leaked, search]) control.addEventListener("input", () => { limit = PAGE; current = undefined; update(); });
+  // Shows an item, also one that the filters leave out.
+  const choose = (row) => {
+    current = starOf(row);
+    if (!matching(row).length) {
+      for (const control of [tutor, other, where, tag, outcome, leaked, search]) control.value = "";
+      cell = "";
+    }
+    update();
+  };
   const saving = make("span", { class: "buttons" }, "Save these: ");
   for (const [kind, text] of [["jsonl", "JSON lines"], ["csv", "CSV"], ["md", "Markdown"]]) {
     const button = make("button", { class: "more" }, text);
     button.addEventListener("click", async () => {
       const matches = shown;
-      await loadTextsOf(matches.map(([row]) => row));
+      try {
+        await loadTextsOf(matches.map(([row]) => row));
+      } catch {
+        return reader.prepend(make("p", { class: "notice failed" }, notBeside(data.beside[task])));
+      }
       save(`items.${kind}`, exported(kind, matches), "text/plain");
     });
     saving.append(button, " ");
@@ -500,7 +522,7 @@ function browser(place, task, parameters) {
   place.replaceChildren(
     make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Question", where), field("Sort by", sort), field("Search", search), ...offered, " ", count, items, saving),
     ...(data.sets[task] ? [make("p", { class: "hint" }, "The number beside a name is the share of people’s labels that are the desired ones.")] : []),
-    keysField(), ...(task ? [heatMap(task, models, (id) => { current = id; update(); })] : []), make("div", { class: "panes" }, list, reader));
+    keysField(), ...(task ? [heatMap(task, models, choose)] : []), make("div", { class: "panes" }, list, reader));
   update();
 }
 
@@ -515,7 +537,7 @@ function heatMap(task, models, choose) {
   const under = make("span", { class: "hint" }, "The hardest items are on the left.");
   const itemAt = (event) => rows[Math.floor((event.offsetX * canvas.width) / canvas.clientWidth / width)];
   canvas.addEventListener("pointermove", (event) => { const row = itemAt(event); if (row) under.textContent = row.title || row.id; });
-  canvas.addEventListener("click", (event) => { const row = itemAt(event); if (row) choose(row.id); });
+  canvas.addEventListener("click", (event) => { const row = itemAt(event); if (row) choose(row); });
   const fold = make("details", { class: "heat" }, make("summary", {}, "All outcomes at once"), make("div", { class: "heat-map" }, names, make("div", { class: "scroll" }, canvas)), make("p", { class: "legend" }, make("i", { class: "is-right" }), " right or high ", make("i", { class: "is-wrong" }), " wrong or low ", make("i", { class: "is-none" }), " no answer ", under));
   fold.addEventListener("toggle", () => {
     if (!fold.open) return;

@@ -130,10 +130,18 @@ def judged_matrix(run: ReportInput, card: Card, scores: list[ReportedScore]) -> 
         return None
     judge = plan.judges_of_card(card)[0]
     tasks = [other for benchmark in plan.benchmarks for other in plan.judge_cards(benchmark)]
+    # The rate of the desired label, which labels correct, is not that of another label or function.
+    rated = {
+        name: metric.criterion
+        for name, metric in card.metrics.items()
+        if metric.grader == JUDGE and metric.criterion and metric.value is None
+        if (metric.function or name) == "accuracy"
+    }
     corrected = {
-        (score.tutor, score.criterion): score
+        (score.tutor, name): score
         for score in (people_scores_of(plan, run.results, judge) if len(tasks) == 1 else ())
-        if score.metric == "ppi" and score.value is not None
+        for name, criterion in rated.items()
+        if score.metric == "ppi" and score.value is not None and score.criterion == criterion
     }
     metrics = [
         name
@@ -149,10 +157,8 @@ def judged_matrix(run: ReportInput, card: Card, scores: list[ReportedScore]) -> 
         {
             "label": display_label(plan, model),
             "baseline": isinstance(plan.models[model], BaselineModel),
-            "cells": [
-                corrected.get((model, card.metrics[name].criterion)) or by_cell.get((model, name)) for name in metrics
-            ],
-            "corrected": [(model, card.metrics[name].criterion) in corrected for name in metrics],
+            "cells": [corrected.get((model, name)) or by_cell.get((model, name)) for name in metrics],
+            "corrected": [(model, name) in corrected for name in metrics],
         }
         for model in tutors_in_order(plan)
         if any((model, name) in by_cell for name in metrics)

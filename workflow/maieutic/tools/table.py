@@ -125,13 +125,13 @@ def table(
     check_options(records, chosen, str(file))
     for column in chosen:
         check_places(str(file), [(record, str(record.get(column) or "")) for record in records])
-    if {QUESTION, ANSWER} <= {*content.columns}:
-        check_questions(str(file), records)
     for column in chosen:
         keep_final_answers(records, column, options.final, str(file))
     lines = [f"{DECODED_ENTITIES if is_of_problems else KEPT_ENTITIES}: {entities:,}"] if entities else []
     lines += with_history_lines(records, dialogues, str(file))
     lines += with_decimal_points(records, chosen, options.decimal, str(file))
+    if is_of_problems and {QUESTION, ANSWER} <= {*content.columns}:
+        check_questions(str(file), records)
     missing = [name for name in (QUESTION, ANSWER) if name not in content.columns]
     if numbers is None and missing and is_of_problems:
         stays = ", so numbers stay as they are" if ANSWER in missing else ""

@@ -608,9 +608,10 @@ def doubt_of_replies(
 ) -> None:
     """Add a doubt if conversations end with the student, and a column that is not used may have the tutor's replies.
 
-    It has the name of a reply, or its texts are messages that no turn of their rows has.
+    It has the name of a reply; or most conversations end with the student, and its texts are messages that no turn of
+    their rows has.
     """
-    used = named["turns"].split(SEVERAL)
+    used = [*named["turns"].split(SEVERAL), *known.reading.tags, *known.reading.names, *known.reading.only]
     unanswered = sum(bool(chat.messages) and chat.messages[-1].role == STUDENT for chat in conversations)
     columns = []
     for column in table.columns if unanswered else ():
@@ -618,15 +619,16 @@ def doubt_of_replies(
             continue
         replies = [(row, text) for _, row in table.rows if (text := reply_in(row.get(column))) is not None]
         new = [text for row, text in replies if not any(text in str(row.get(name)) for name in used)]
-        are_new = 2 * len(new) > len(replies) and is_prose(new)
+        are_new = 2 * unanswered > len(conversations) and 2 * len(new) > len(replies) and is_prose(new)
         if 2 * len(replies) > len(table.rows) and (REPLY_NAME.search(column) or are_new):
             columns.append(column)
     if unanswered and columns and "turns" not in known.reading.columns:
         problem = (
             f"{unanswered:,} conversations end with the student, and column {columns[0]} may have the tutor's reply"
         )
-        more, as_is = (shlex.quote(f"turns={SEVERAL.join(names)}") for names in ([*used, columns[0]], used))
-        known.doubt(problem, f"pass --columns {more}, or --columns {as_is} without it")
+        turns = named["turns"]
+        more, as_is = (shlex.quote(f"turns={text}") for text in (f"{turns}{SEVERAL}{columns[0]}", turns))
+        known.doubt(problem, f"pass --columns {more} if so, or --columns {as_is} without it")
 
 
 def doubt_of_ids_of_calls(
