@@ -164,7 +164,7 @@ def rules_of(jobs: set[str]) -> set[str]:
 
 
 BAD_CONFIGS: list[tuple[str, dict[str, Any], str]] = [
-    ("role without a model", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "verifier": "nobody"}}}}, r"curations\.c\.roles\.verifier: 'nobody' is not in config/models\.yaml"),
+    ("role without a model", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "verifier": "nobody"}}}}, r"curations\.c\.roles\.verifier: 'nobody' is not in the registries"),
     ("no generator", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {key: value for key, value in roles().items() if key != "generator"}}}}, r"curations\.c\.roles\.generator: is missing"),
     ("ensemble of one", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "solvers": ["maker"]}}}}, r"curations\.c\.roles: .*solvers: expected two or more models"),
     ("baseline as a role", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "weak_solvers": ["echo"]}}}}, r"curations\.c\.roles\.weak_solvers\[0\]: expected a model that can answer requests, found 'echo'"),
@@ -172,7 +172,7 @@ BAD_CONFIGS: list[tuple[str, dict[str, Any], str]] = [
     ("loader without questions", {"curations": {"c": {"seeds": {"gsm8k": "kmp_ex"}, "roles": roles()}}}, r"curations\.c\.seeds\.gsm8k: 'kmp_ex' is not in the loaders that return questions\. Fix: did you mean 'kmp_ec'"),
     ("missing sheet of people's decisions", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": roles(), "people": "p.csv"}}}, r"curations\.c\.people: p\.csv does not exist\. Fix: copy results/curation/c/flows\.csv"),
     ("mix that does not add up", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 0.6, "gsm8k": 0.6}}}}, r"tunings\.t: .*expected shares that add up to 1, found a sum of 1\.2"),
-    ("mix of an unknown set", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chat": 1.0}}}}, r"tunings\.t\.mix: 'demo_chat' is not in curations and config/datasets\.yaml\. Fix: did you mean 'demo_chats'"),
+    ("mix of an unknown set", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chat": 1.0}}}}, r"tunings\.t\.mix: 'demo_chat' is not in curations and the registries\. Fix: did you mean 'demo_chats'"),
     ("batch that processes cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 6, "micro_batch": 2, "processes": 2}}}, r"tunings\.t\.batch_size: 6 is not divisible by micro_batch times 2 processes\. Fix: set a multiple of 4"),
     ("batch that GPUs cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 4, "needs": {"gpus": 8}}}}, r"tunings\.t\.batch_size: 4 is not divisible by micro_batch times 8"),
     ("hosted base", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 1.0}}}}, r"tunings\.t\.base: expected a model with weights to train, found 'maker'"),
