@@ -71,3 +71,9 @@ def test_a_registry_of_another_form_is_one_line(folder: Path) -> None:
     (folder / "config/models.yaml").write_text("models: [a]\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"config/models\.yaml: models: expected entries by name, found a list"):
         add_registries({})
+
+
+def test_a_folder_that_looks_like_a_checkout_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_files, "SHIPPED_REGISTRIES", (Path("resources/registries/models.yaml"),))
+    with pytest.raises(UserError, match="not the registries of a checkout"):
+        add_registries({})

@@ -10,8 +10,7 @@ from pathlib import Path
 ROOT = "results"
 # Root folder of the cards, prompts and demo data: the working directory if it contains them, else the checkout of this
 # package. A run that imports the workflow from a repository has no copy of them in its working directory.
-PACKAGE_HOME = Path(__file__).resolve().parents[3]
-HOME = Path() if Path("resources/registries").is_dir() and Path("Snakefile").is_file() else PACKAGE_HOME
+HOME = Path() if Path("resources/benchmarks").is_dir() else Path(__file__).resolve().parents[3]
 RESOURCES = HOME / "resources"
 DEMO_DATA = RESOURCES / "demo"
 

@@ -43,6 +43,9 @@ def read_mapping(path: Path) -> dict[str, Any]:
 def registries() -> dict[str, Any]:
     """Return the entries of all registries: the shipped ones, and those of the working folder, which come first."""
     merged: dict[str, Any] = {}
+    if SHIPPED_REGISTRIES and not SHIPPED_REGISTRIES[0].is_file():
+        problem = "this folder has resources/benchmarks, but not the registries of a checkout"
+        raise UserError(str(Path.cwd()), problem, "start from a checkout, or from a folder without `resources`")
     for path in (*SHIPPED_REGISTRIES, *filter(Path.is_file, OWN_REGISTRIES)):
         for kind, entries in read_mapping(path).items():
             if isinstance(entries, dict):
