@@ -175,7 +175,8 @@ def tutor_differences(
             centre=contrast.centre if contrast else None,
             error=contrast.error if contrast else None,
             largest=most if np.isfinite(most := largest_difference(first_side.bounds)) else None,
-            same=first_side.grades == second_side.grades,
+            # A metric may read more of a grade than its value, so equal grades with different values are not the same.
+            same=first_side.grades == second_side.grades and not value > 0 and not value < 0,
             n=len(shared),
             clusters=first_side.problems,
             first_alone_right=wins,
