@@ -1,4 +1,4 @@
-"""Hooks of the wheel's build: its dependencies, from the driver's lock, and a file with the commit of the code."""
+"""Hooks of the wheel's build: its dependencies, from the driver's lock, its files, and the commit of the code."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class LockedRequirements(MetadataHookInterface):
         metadata["dependencies"] = locked_requirements(Path(self.root))
 
 
-class CommitFile(BuildHookInterface):
-    """Adds a file with the commit of the checkout, if it is one without changes."""
+class WorkflowFiles(BuildHookInterface):
+    """Includes the workflow's files, and a file with the commit if they are a checkout without changes."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the file, and include it. version: kind of the build."""
+        """Add the files to those that the build includes. version: kind of the build."""
         commands = (["rev-parse", "--show-toplevel"], ["rev-parse", "HEAD"], ["status", "--porcelain"])
         top, commit, changes = (self.git(*words) for words in commands)
         is_checkout = top is not None and Path(top).resolve() == Path(self.root).resolve()

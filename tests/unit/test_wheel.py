@@ -48,7 +48,7 @@ def test_the_wheel_contains_what_git_knows_of_the_workflow(hooks: Any, tmp_path:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
 
     def included() -> set[str]:
-        hook, data = hooks.CommitFile(), {"force_include": {}}
+        hook, data = hooks.WorkflowFiles(), {"force_include": {}}
         hook.root = str(tmp_path)
         hook.initialize("standard", data)
         return {*data["force_include"].values()}
