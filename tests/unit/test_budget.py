@@ -252,6 +252,8 @@ def test_a_dead_job_that_waited_holds_up_nobody(tmp_path: Path) -> None:
     events += [["wait", "z", ["run.budget"], this_process(), time.time() - 1]]
     (tmp_path / "purse.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     reserve(purse(tmp_path, usd=1), request())
+    last = json.loads((tmp_path / "purse.jsonl").read_text().splitlines()[-1])
+    assert last[0] == "reserve" and last[3] == this_process()
 
 
 DAMAGED = ['["reserve"', "{}", "[]", "7", '["settle", "x"]', '["most", "m", "a", "b"]', "null", '"text"', "\ufffd"]

@@ -148,3 +148,4 @@ def test_several_jobs_share_no_budget_without_locks(
 
 def test_a_waiting_job_uses_no_lock_of_its_own(without_locks: Path) -> None:
     asyncio.run(eviction.wait_for_memory("m", 1))
+    assert not [*without_locks.rglob("*")]

@@ -109,4 +109,4 @@ def test_names_that_are_in_no_text_of_their_conversation_are_noted() -> None:
     "text", ["", "\u0301", "\ud800 x", "a" * 100_000, "1" * 10_000, "1 " * 5_000, "(" * 5_000, "+1" * 3_000]
 )
 def test_hostile_texts_are_read_in_time(text: str) -> None:
-    Redactor(["Lena", "\u674e"]).text(text)
+    assert Redactor(["Lena", "\u674e"]).text(text) == ("[NUMBER]" if set(text) == {"1"} else text)
