@@ -92,6 +92,8 @@ def check_questions(path: str, records: Sequence[Mapping[str, Any]]) -> None:
     single = [question for question in questions if LONE_WORD.fullmatch(question)]
     if single and 2 * sentences > len(questions) and len(single) < 3:
         problem = f"{len(single):,} questions are one word, such as {single[0]!r}, as the name of a total"
-        faults.append(UserError(path, problem, "delete these rows, or write the whole question"))
+        faults.append(
+            UserError(path, problem, "delete the rows that hold totals, and write the other questions in full")
+        )
     if faults:
         raise UserError.of(faults)

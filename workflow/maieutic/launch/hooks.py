@@ -79,7 +79,7 @@ def interpreter(plan: RulePlan, workflow: Workflow, stack: str) -> str:
 
 
 def images_of(plan: RulePlan) -> Containers:
-    """Return the images of a run's containers. Those of this copy of the workflow are found from any folder."""
+    """Return a run's container images, taken from the workflow's folder if missing in the working directory."""
     images = plan.config.containers
     places = {name: paths.here_or_shipped(path) for name, path in images.model_dump().items()}
     return images.model_copy(update=places)
@@ -417,9 +417,9 @@ def overwrite_warning(saved_config: Path, run: dict[str, Any]) -> str | None:
 
 
 def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
-    """Print a dry run's requests, their cost and the faults of the user's files when this process ends.
+    """Arrange for a dry run to end with its requests, their cost, and the faults in the user's files.
 
-    Snakemake has no hook for dry runs.
+    They are printed when the process ends, because Snakemake has no hook for dry runs.
     """
     if IS_FINISHED.get():
         return

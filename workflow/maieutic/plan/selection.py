@@ -237,7 +237,7 @@ class Selection:
         return [name for name in self.tutors_on(benchmark) if name in self.run.tutors]
 
     def floor_tutors(self, benchmark: str) -> list[str]:
-        """Return the trivial tutors that a benchmark's selected cards name as floors, but the run does not select."""
+        """Return the trivial tutors that a benchmark's selected cards name as floors and the run does not select."""
         floors = {name for loaded in self.benchmarks[benchmark] for name in loaded.card.baselines.floor}
         return [name for name in self.tutors_on(benchmark) if name in floors and name not in self.run.tutors]
 

@@ -141,7 +141,7 @@ def compare_folders(
 
 
 def changed_tasks(before: FinishedRun, after: FinishedRun, changes: Sequence[ScoreChange]) -> list[ChangedTask]:
-    """Return the items whose grades differ between two runs, by task and tutor."""
+    """Return each tutor's tasks on which the grades of some items differ between two runs, with these items."""
     by_tutor: dict[tuple[str, str], list[ScoreChange]] = {}
     for change in changes:
         if not isinstance(change.difference, str):

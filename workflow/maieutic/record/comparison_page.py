@@ -70,7 +70,7 @@ def flips_between(
     grades: Sequence[Mapping[tuple[str, str], Grade]],
     replies: Sequence[Mapping[tuple[str, str], Reply]],
 ) -> list[Flip]:
-    """Return the items whose grades differ, those with the largest differences first.
+    """Return the items with different grades in two runs, beginning with the largest difference.
 
     items: items in both runs; grades, replies: those of the earlier and of the later run, by task and item.
     """

@@ -350,7 +350,7 @@ def counting_grade(grades: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def is_disputed(grades: Iterable[dict[str, Any]], judges: Container[str]) -> bool:
-    """Return True if the verdicts of two of the given judges on one criterion differ."""
+    """Return True if two of the given judges give different verdicts on the same criterion."""
     verdicts: dict[str | None, set[Any]] = defaultdict(set)
     for grade in grades:
         if grade["kind"] == JUDGE and grade["value"] is not None and grade["by"] in judges:

@@ -516,7 +516,7 @@ def floor_counts(
 
 
 def is_at_floor(score: ReportedScore | None, higher_is_better: bool) -> bool:
-    """Return True if the best trivial tutor does as well as this score or better."""
+    """Return True if this score is no better than that of the best trivial tutor."""
     if score is None or score.value is None or score.floor is None:
         return False
     return score.value <= score.floor if higher_is_better else score.value >= score.floor

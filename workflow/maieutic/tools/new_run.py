@@ -47,7 +47,7 @@ RUN_FILE_HEADER = """\
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Hosted:
-    """Hosted model that the registries lack.
+    """A hosted model that has no registry entry yet.
 
     address: base URL of the endpoint; model: the model's name at the endpoint; key_env: environment variable with the
     API key; provider: known provider, whose base URL is the default for `address`.

@@ -33,8 +33,8 @@ SHORTEST_TEXT = 4  # mean number of characters from which a column may hold the 
 DAY_ALONE = re.compile(r"[^:\sT]+(?:\s[^:\sT]+)*")  # a day without a time of day
 NUMBERED = re.compile(r"(\D+?)[ _-]?(\d{1,3})")  # name of a column of one turn
 SPEAKER_LINE = re.compile(r"\s*([^\W\d_][\w.' -]{0,20}):\s")
-MOST_OF_LINES = 3  # number of speakers' words in a dialogue of lines
-MOST_SPEAKERS = 12  # number of words up to which a column may hold the roles or names of speakers
+MOST_OF_LINES = 3  # maximum number of different speakers in a dialogue written as lines
+MOST_SPEAKERS = 12  # maximum number of different values in a column of roles or names of speakers
 
 
 def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, str]:
