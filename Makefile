@@ -45,7 +45,7 @@ released: driver  ## compute everything that needs no model: results/report/inde
 	$(SNAKEMAKE) --cores $(CORES) --configfile config/released.yaml $(if $(DATA),--config data_dir="$(DATA)")
 	@echo "open results/report/index.html"
 
-tour: env dev  ## make the pictures of docs/tour.md from the demo's results (needs Chromium)
+tour: env dev  ## make the pictures of docs/first-run.md from the demo's results (needs Chromium)
 	$(PYTHON) tests/tour.py
 
 mutants:  ## run the mutation tests (hours; not in CI)
@@ -96,7 +96,7 @@ recover: driver  ## end the drivers of a killed Snakemake, and unlock the folder
 	.venv/bin/maieutic recover --results results
 	$(SNAKEMAKE) --unlock --cores 1 --configfile $(DEMO)
 
-bench: demo dev  ## run the demo and the benchmarks: write bench/results.json and docs/performance.md
+bench: demo dev  ## run the demo and the benchmarks: write bench/results.json and bench/README.md
 	@envs/setup peers
 	$(PYTHON) bench/write_page.py
 

@@ -1,7 +1,7 @@
 """Estimate a full run without running it: requests, tokens, GPU hours and cost of 10 to 1,000 models of 1B to 405B.
 
-Writes the tables of docs/scale.md between its markers, from measured request sizes (resources/sizes.csv) and the
-estimate of serving time (maieutic.tools.serving_time). `--print` prints the page instead.
+Writes the tables of docs/cluster.md and docs/models.md between their markers, from measured request sizes
+(resources/sizes.csv) and the estimate of serving time (maieutic.tools.serving_time). `--print` prints the pages instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "workflow"))
 from maieutic.launch.requests import VERDICT_TOKENS, RequestSize, measured_sizes, tokens_of_chars
 from maieutic.tools.serving_time import GPUS, START_SECONDS, ParameterCount, fits_in_memory, server_seconds
 
-PAGE = ROOT / "docs/scale.md"
+PAGES = (ROOT / "docs/cluster.md", ROOT / "docs/models.md")
 CONCURRENCY = 256  # requests in flight, as models.*.concurrency of a served model
 BENCHMARKS = ("mathtutorbench", "kmpbench", "mrbench", "tutorbench")
 RUBRICS = ("mrbench_critic", "kmp_dialogue", "kmp_similar_problems", "kmp_followup_problems", "kmp_error_reason", "tutorbench")  # fmt: skip
@@ -148,8 +148,10 @@ TABLES = {"work": work_rows, "hours": hour_rows, "runs": run_rows, "money": mone
 
 
 def page(text: str) -> str:
-    """Return the page with every table between its markers replaced."""
+    """Return a page with each of its tables between its markers replaced."""
     for name, rows in TABLES.items():
+        if f"<!-- {name} -->\n" not in text:
+            continue
         head, rest = text.split(f"<!-- {name} -->\n", 1)
         _, tail = rest.split("<!-- end -->", 1)
         text = f"{head}<!-- {name} -->\n" + "\n".join(rows()) + f"\n<!-- end -->{tail}"
@@ -159,12 +161,13 @@ def page(text: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print", action="store_true")
-    text = page(PAGE.read_text(encoding="utf-8"))
+    pages = {path: page(path.read_text(encoding="utf-8")) for path in PAGES}
     if parser.parse_args().print:
-        print(text)
+        print("\n".join(pages.values()))
         return
-    PAGE.write_text(text, encoding="utf-8")
-    print(f"{PAGE}: written")
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")
+        print(f"{path}: written")
 
 
 if __name__ == "__main__":

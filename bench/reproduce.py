@@ -36,44 +36,36 @@ BYTES_A_PARAMETER = 2  # bfloat16
 
 TEXT = """# Which command gives which table
 
-Written by `make bills`. The first table has a row for each printed table, figure or section with numbers. The page *Every printed
-number* of a finished run shows each number beside yours.
+Written by `make bills`: a row for each printed table, figure or section with numbers. The page *Every printed number* of a finished
+run shows each number beside yours. The same question was asked for all numbers that are compared:
 
-- **Reproduced:** the same question was asked and, allowing for the printed number's rounding, the two are equal (released data,
-  labels or replies), or the printed number lies in the 95 % interval (a model was asked).
-- **Differs:** the same question was asked, and the two are not equal, or the printed number lies outside the interval.
-- **Follows** or **contradicts:** the number follows from other printed numbers, such as an MR-Score from its three parts, or it
-  cannot be rounded from them.
+- **Reproduced:** equal up to the printed rounding, or within the 95 % interval of a model's score. **Differs:** not so.
+- **Follows** or **contradicts:** the number follows from other printed ones, or cannot be rounded from them.
 
 Everything that needs no model takes minutes on two cores:
 
-```sh
-make released
+```sh fragment
+make released    # DATA=FOLDER if the data are already there
 ```
 
-If the data are already in a folder: `make released DATA=FOLDER`. Parts without their files are left out and named. Any other run
-file needs its models:
+Any other run file needs its models:
 
-```sh
-make env VARIANT=cuda                            # not needed if all models are hosted
+```sh fragment
+make env VARIANT=cuda        # not if all models are hosted
 source .venv/activate
-export HF_TOKEN=...                              # for gated weights such as Llama; and the keys of the second table
-maieutic pin --configfile config/NAME.yaml       # once: looks up the commits that nobody has recorded yet
-maieutic estimate --configfile config/NAME.yaml  # the bill, by model
+export HF_TOKEN=...    # and the keys of the second table
+maieutic pin --configfile config/NAME.yaml  # records missing commits
+maieutic estimate --configfile config/NAME.yaml
 snakemake --profile slurm --configfile config/NAME.yaml
 ```
 
-Without SLURM, the last line is `snakemake --cores all --workflow-profile profiles/workstation --resources server_gpus=8
---configfile config/NAME.yaml` (your number of GPUs).
+Without SLURM: `--cores all --workflow-profile profiles/workstation --resources server_gpus=8` (your GPUs) instead of `--profile slurm`.
 
 """
 NOTES = """
-MRBench's release V1 has other dialogues than its tables (53 from Bridge and 139 from MathDial, printed 60 and 132), so most
-rates and sizes differ. One turn count of MathTutorBench differs, since the paper does not say how it counts turns. KMP-Bench
-prints 5,459 kept flows and 4.6K dialogues. TutorBench's paper scores 1,490 samples, of which 1,473 are released, and does not
-print its judge's prompt, so a score of yours differs from the printed one for these reasons too. Some of its
-samples name their pictures by address: see *Pictures by address* in [`data.md`](data.md). Retired models answer no requests;
-remove them from `run.tutors`.
+MRBench's release V1 has other dialogues than its tables (53 from Bridge and 139 from MathDial, printed 60 and 132), so most rates
+differ. MathTutorBench does not say how it counts turns. TutorBench scores 1,490 samples, of which 1,473 are released, and does not
+print its judge's prompt; some [pictures are addresses](pins.md#pins). Remove retired models from `run.tutors`.
 """
 
 
@@ -140,8 +132,8 @@ def page() -> str:
     """Return the page."""
     here = reproduced_here()
     lines = [
-        "| paper | table, figure or section | content | run file | numbers | without a model | the others |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| table, figure or section | run file | numbers | without a model | the others |",
+        "| --- | --- | --- | --- | --- |",
     ]
     run_files: dict[str, None] = {}
     for benchmark, paper in PAPERS.items():
@@ -153,20 +145,18 @@ def page() -> str:
             others = "-" if complete else display.needs
             verdicts = counts["verdicts"] or "-"
             lines.append(
-                f"| {title} | {display.title} | {display.content} | {file} | {counts['numbers']} | {verdicts} | {others} |"
+                f"| {title}, {display.title}: {display.content} | {file} | {counts['numbers']} | {verdicts} | {others} |"
             )
             run_files[display.run_file] = None
     lines += [
         NOTES,
-        "Also in `make released`: published solutions of GSM8K by four models (Cobbe et al., 2021), 5,276 grades equal to the",
-        "authors' flags.",
+        "`make released` also grades published solutions of GSM8K by four models (Cobbe et al., 2021): 5,276 grades equal the authors' flags.",
         "",
         "## The bill",
         "",
-        f"By `maieutic estimate --gpu {GPU}`, with the prices in `resources/registries/models.yaml`; models without a price are not included. These",
-        "are lower bounds: answers are assumed to be as long as the measured ones (`resources/sizes.csv`), and neither thinking nor the",
-        "tokens of pictures are counted. The time to train and to run reward models is not included, nor are the requests of",
-        "curations. Weights are in GB, at two bytes a parameter; those stored with fewer bits are smaller.",
+        f"By `maieutic estimate --gpu {GPU}`, with the registry's prices. These are lower bounds: answers are assumed to be as long as the measured",
+        "ones (`resources/sizes.csv`); thinking, pictures, models without a price, reward models and curations are not included. Weights are in GB,",
+        "at two bytes a parameter.",
         "",
         "| run file | requests, about | USD | GPU hours | weights | to pin | keys |",
         "| --- | --- | --- | --- | --- | --- | --- |",

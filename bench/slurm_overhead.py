@@ -1,6 +1,6 @@
 """Measure SLURM's overhead per job: `touch` jobs, submitted with different settings.
 
-Needs a cluster (`tests/slurm/cluster up` starts one). Prints the tables of docs/cluster.md: the seconds of a Snakemake
+Needs a cluster (`tests/slurm/cluster up` starts one). Prints the tables of bench/slurm.md: the seconds of a Snakemake
 run with one job and with eight parallel jobs, and the seconds that each job kept its allocation; with `--arrays`, the
 seconds and the calls of `sbatch` for jobs submitted one by one and as a job array.
 """

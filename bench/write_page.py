@@ -1,4 +1,4 @@
-"""Run every benchmark script, and write the figures to bench/results.json and docs/performance.md (`make bench`).
+"""Run every benchmark script, and write the figures to bench/results.json and bench/README.md (`make bench`).
 
 All figures of a page are from one machine and, without --again, from one call. If a script cannot run here, the page
 states the reason.
@@ -19,7 +19,7 @@ from typing import Any
 from maieutic.core.machine import this_machine
 
 ROOT = Path(__file__).parents[1]
-RESULTS, PAGE = ROOT / "bench/results.json", ROOT / "docs/performance.md"
+RESULTS, PAGE = ROOT / "bench/results.json", ROOT / "bench/README.md"
 GPU = ROOT / "bench/gpu.json"
 SERVE = ".venv/serve/bin/python"
 # Interpreter of each script, and the heading of its section.

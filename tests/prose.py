@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE, BENCH, TESTS = ROOT / "workflow/maieutic", ROOT / "bench", ROOT / "tests"
 PAGES = [
     ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "config/README.md",
-    *ROOT.glob("docs/*.md"),
+    *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md"),
 ]  # fmt: skip
 MOST_WORDS_IN_A_CELL = 25
 MOST_WORDS_IN_A_PARAGRAPH = 80

@@ -1,4 +1,4 @@
-"""Run the fault drills and print their table (`make drills`). The full form also writes docs/reliability.md.
+"""Run the fault drills and print their table (`make drills`). The full form also writes bench/reliability.md.
 
 Arguments are passed to pytest. MAIEUTIC_DRILLS=full selects the full form. On CI (CI=true), tests that `make test` has
 run already are left out.
@@ -19,7 +19,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 DRILLS = ROOT / "tests/drills.yaml"
-PAGE = ROOT / "docs/reliability.md"
+PAGE = ROOT / "bench/reliability.md"
 REPORTS = ROOT / ".drills"  # JUnit reports of the last call
 HEAD = """# Reliability
 

@@ -1,6 +1,6 @@
-"""Take the screenshots of docs/tour.md and README.md in Chromium (`make tour`), as PNG files with few colours.
+"""Take the screenshots of docs/first-run.md and README.md in Chromium (`make tour`), as PNG files with few colours.
 
-Those of docs/tour.md show eight pages of the demo's run with two trivial tutors added, at three widths. The demo's
+Those of docs/first-run.md show eight pages of the demo's run with two trivial tutors added, at three widths. The demo's
 results are reused; only the comparison of tutors and the report are made again. README.md's show config/released.yaml,
 whose data are downloaded, or read from the folder in MAIEUTIC_DATA.
 """

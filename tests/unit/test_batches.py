@@ -1148,7 +1148,7 @@ def test_batches_of_an_earlier_version_are_not_lost(server: Served) -> None:
 
 
 def test_the_table_of_providers_is_that_of_the_resource_file() -> None:
-    page = (ROOT / "docs/batches.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
     rows = [
         f"| {name} | {api.requests:,} | {api.mb:g} | {api.price_factor:g} | [page]({api.page}), {api.read} |"
         for name, api in batch_apis().items()

@@ -16,7 +16,11 @@ from maieutic.tools.schemas import ENGINES, config_page
 from run_configs import check_config
 from shipped import registries, shipped
 
-DOCS = ["README.md", "SECURITY.md", *sorted(str(path) for path in Path("docs").glob("*.md"))]
+DOCS = [
+    "README.md", "SECURITY.md", *sorted(str(path) for folder in ("docs", "bench") for path in Path(folder).glob("*.md"))
+]  # fmt: skip
+
+FENCE = re.compile(r"(<!-- (?:file: \S+|run|sql) -->\n)?^```([^\n]+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def test_every_file_that_a_document_names_exists() -> None:
@@ -52,8 +56,41 @@ def test_commands_of_the_documents_can_be_pasted() -> None:
         assert ".venv/driver" not in text and "PYTHONPATH" not in text, name
 
 
-def test_the_readme_is_short() -> None:
-    assert len(Path("README.md").read_text(encoding="utf-8").split()) <= 700
+def test_the_documents_are_short() -> None:
+    """No page has more than 2,000 words; the two generated lists of commands and keys are counted apart."""
+    words = {name: len(Path(name).read_text(encoding="utf-8").split()) for name in [*DOCS, "config/README.md"]}
+    pages = {name: number for name, number in words.items() if name.startswith("docs/")}
+    assert words["README.md"] <= 700 and len(pages) <= 16
+    assert {name: number for name, number in pages.items() if number > 2000} == {}
+    assert sum(pages.values()) - pages.get("docs/cli.md", 0) + words["config/README.md"] <= 20_000
+
+
+def test_every_example_is_run_or_marked_as_a_fragment() -> None:
+    """A block has a mark above it (`file: NAME`, `run` or `sql`), shows output (`text`), or is called a fragment."""
+    unmarked = [
+        f"{name}: {block[:60]}"
+        for name in ["README.md", *(name for name in DOCS if name.startswith("docs/"))]
+        for mark, language, block in FENCE.findall(Path(name).read_text(encoding="utf-8"))
+        if not (mark or language == "text" or language.endswith(" fragment"))
+    ]
+    assert unmarked == []
+
+
+def heading_anchors(text: str) -> set[str]:
+    """Return the anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_link_between_documents_leads_somewhere() -> None:
+    for name in [*DOCS, "config/README.md", "CONTRIBUTING.md"]:
+        text = Path(name).read_text(encoding="utf-8")
+        for path, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", text):
+            target = Path(name).parent / path if path else Path(name)
+            assert target.exists(), f"{name}: {path}"
+            assert not anchor or anchor in heading_anchors(target.read_text(encoding="utf-8")), (
+                f"{name}: {path}#{anchor}"
+            )
 
 
 def test_the_readmes_run_file_is_complete() -> None:
@@ -67,7 +104,7 @@ def test_the_readmes_run_file_is_complete() -> None:
 
 def test_the_registry_has_the_reward_models_that_the_readme_names() -> None:
     config = configuration()
-    text = "".join(Path(f"docs/{name}.md").read_text(encoding="utf-8") for name in ("models", "reward-models"))
+    text = "".join(Path(f"docs/{name}.md").read_text(encoding="utf-8") for name in ("models", "training"))
     names = set(re.findall(r"\brm-[a-z0-9.-]+", text))
     assert names and names <= set(config.models)
     rewards = {name: model for name, model in config.models.items() if isinstance(model, RewardModel)}

@@ -331,7 +331,7 @@ def test_an_estimate_is_a_table_with_its_assumptions(
         assert row[3] == round((row[1] * 1 + row[2] * 2) / 1e6, 2), "USD at the entry's prices"
     assert [row[6] == "-" for row in rows] == [True, False, True, True, False], "GPU hours of the served model only"
     assert [line for line in lines if line.startswith("- ")][-1].startswith("- not included: ")
-    assert "docs/scale.md" in "".join(lines)
+    assert "docs/cluster.md" in "".join(lines)
     # A single model has no total, and the GPU is the chosen one.
     run |= {"tutors": ["seven-7b"], "judges": []}
     Path("my.yaml").write_text(yaml.safe_dump({"models": models, "run": run}), encoding="utf-8")

@@ -29,8 +29,10 @@ def test_the_shipped_page_is_that_of_the_shipped_figures() -> None:
     assert list(results["benches"]) == list(module.BENCHES)
 
 
-def test_the_shipped_page_of_scale_is_that_of_the_code() -> None:
-    assert run_bench("paper_run", "--print") == Path("docs/scale.md").read_text(encoding="utf-8") + "\n"
+def test_the_shipped_tables_of_a_full_runs_cost_are_those_of_the_code() -> None:
+    pages = [Path(f"docs/{name}.md").read_text(encoding="utf-8") for name in ("cluster", "models")]
+    assert run_bench("paper_run", "--print") == "\n".join(pages) + "\n"
+    assert [len(re.findall("^<!-- end -->$", page, re.MULTILINE)) for page in pages] == [3, 2]
 
 
 def test_the_page_of_commands_is_that_of_the_run_files() -> None:

@@ -155,6 +155,40 @@ def test_a_teams_own_conversations_are_evaluated_as_printed(checkout: Path, data
     assert not [prompt for prompt in prompts if any(name in prompt for name in hidden)], "who answered is hidden"
 
 
+def test_the_story_of_the_first_run_is_true(checkout: Path, data: Path) -> None:
+    """docs/first-run.md: its commands, numbers of requests and location of the page."""
+    datasets, models = (checkout / f"resources/registries/{name}.yaml" for name in ("datasets", "models"))
+    files = {name: entry["published"] for name, entry in read_yaml(datasets)["datasets"].items()}
+    text = (checkout / "docs/first-run.md").read_text(encoding="utf-8")
+    handler = answering(lambda prompt: transcript_answer(prompt) if "JSON" in prompt else "Step 1")
+    env = {**environment(), "OPENAI_API_KEY": "none"}
+    first = forked_snakemake(checkout.parent / "forked")
+    outputs = []
+    with serving(handler) as address, serving(partial(Folder, directory=str(data))) as folder:
+        for name in ("stepverify", "mrbench"):
+            url = f"{folder}/{files[name]['path']}"
+            datasets.write_text(datasets.read_text(encoding="utf-8").replace(files[name]["url"], url), encoding="utf-8")
+        entry = {**read_yaml(models)["models"]["gpt-4o-mini"], "base_url": f"{address}/v1"}
+        own = json.dumps({"models": {"gpt-4o-mini": entry}})
+        (checkout / "config/models.yaml").write_text(own, encoding="utf-8")
+        # The first block, `make driver`, is tested by the README's example.
+        for block in list(BLOCK.finditer(text))[1:]:
+            line = ["bash", "-c", f"set -e; source .venv/activate; export PATH={first}:$PATH; {block['text']}"]
+            done = subprocess.run(line, cwd=checkout, env=env, text=True, capture_output=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+            outputs.append((done.stdout + done.stderr, len(handler.requests)))
+    assert (
+        "gpt-4o-mini about 40" in outputs[0][0]
+        and "about 280 (200 to check it on labels); about 0.06 USD" in outputs[0][0]
+    )
+    assert outputs[1][1] == 0, "checks and estimates send no request to a model"
+    assert 290 < outputs[2][1] <= 320, "equal prompts are sent once"
+    scores = pd.read_csv(checkout / "results/runs/trial/scores.csv")
+    heads = scores[scores.headline & (scores.tutor == "gpt-4o-mini") & (scores.scoring == "robust")]
+    assert set(heads.task) == {"mistake_location", "mistake_remediation"} and set(heads.n) == {20}
+    assert (checkout / "results/runs/trial/index.html").is_file()
+
+
 def test_a_papers_table_is_measured_again(checkout: Path, data: Path) -> None:
     """docs/benchmarks.md with the published file: the paper's value and ours can be compared."""
     (checkout / "published").symlink_to(data)

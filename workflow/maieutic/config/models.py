@@ -150,7 +150,7 @@ class Price(StrictModel):
         None,
         ge=0,
         le=1,
-        description="Factor on these prices for requests in a batch; `null`: the provider's (docs/batches.md).",
+        description="Factor on these prices for requests in a batch; `null`: the provider's (docs/models.md).",
     )
 
     def usd(self, prompt_tokens: float, answer_tokens: float, cached_tokens: float = 0, batched: bool = False) -> float:
@@ -539,7 +539,7 @@ class HostedModel(ServedModel):
         False,
         description=(
             "Send requests through the provider's batch API: answers within a day, usually for half the price "
-            "(docs/batches.md). Changing it repeats no answered request."
+            "(docs/models.md). Changing it repeats no answered request."
         ),
     )
     batch_requests: int | None = Field(

@@ -338,12 +338,12 @@ class Config(StrictModel):
         ),
     )
     run: Run
-    curations: dict[str, Curation] = Field({}, description="Data that this run generates, by name (docs/curation.md).")
+    curations: dict[str, Curation] = Field({}, description="Data that this run generates, by name (docs/training.md).")
     tunings: dict[str, FineTuning] = Field(
         {}, description="Tutors that this run fine-tunes, by name. Models refer to these names in `weights.tuned`."
     )
     simulations: dict[str, Simulation] = Field(
-        {}, description="Conversations with students that a model plays, by name (docs/simulation.md)."
+        {}, description="Conversations with students that a model plays, by name (docs/training.md)."
     )
     report: Report = Report()
     limits: Limits = Field(

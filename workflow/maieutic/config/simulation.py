@@ -26,7 +26,7 @@ class Simulation(StrictModel):
     """Conversations of the run's tutors with a student that a model plays. Their figures enter no leaderboard."""
 
     student: str = Field(description="Registry entry of the served or hosted model that plays the student.")
-    persona: str = Field("unsure", description="Persona card of the student (docs/simulation.md).")
+    persona: str = Field("unsure", description="Persona card of the student (docs/training.md).")
     task: str = Field(
         description=(
             "Task of `run.tasks`, as `benchmark/task`, whose items the conversations start from: problems with a wrong "
@@ -82,7 +82,7 @@ def read_persona(name: str) -> LoadedPersona:
     try:
         card = Persona.model_validate(read_yaml(path))
     except ValidationError as error:
-        raise validation_fault(error, Persona, str(path), "docs/simulation.md") from None
+        raise validation_fault(error, Persona, str(path), "docs/training.md") from None
     if card.persona != path.stem:
         raise UserError(
             str(path), f"expected persona: {path.stem}, found {card.persona}", "give the file and its persona one name"

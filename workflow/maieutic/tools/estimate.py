@@ -39,8 +39,8 @@ ASSUMPTIONS = (
     'requests are looked up if their items and replies exist, and otherwise estimated (marked "about")',
     "prices are those in the registry (models.*.price), for batches where `batch` is true, and retries are free",
     "each job has its own server, which starts once",
-    f"a GPU reads prompts at {PEAK_SHARE:.0%} of its peak compute (docs/scale.md)",
-    f"a GPU writes answers at {BANDWIDTH_SHARE:.0%} of its memory bandwidth (docs/scale.md)",
+    f"a GPU reads prompts at {PEAK_SHARE:.0%} of its peak compute (docs/cluster.md)",
+    f"a GPU writes answers at {BANDWIDTH_SHARE:.0%} of its memory bandwidth (docs/cluster.md)",
     "not included: reasoning tokens, tokens of pictures, training, reward models and requests of extensions",
 )
 

@@ -2,7 +2,7 @@
 
 Reading prompts is limited by compute: a forward pass costs two operations per parameter and token, and GPUs reach the
 share PEAK_SHARE of their peak. Writing answers is limited by memory bandwidth: a decoding step reads all weights once
-for all sequences in flight, and GPUs reach the share BANDWIDTH_SHARE of their bandwidth. docs/scale.md explains these
+for all sequences in flight, and GPUs reach the share BANDWIDTH_SHARE of their bandwidth. docs/cluster.md explains these
 assumptions, with results for several models and GPUs.
 """
 
