@@ -155,6 +155,26 @@ def test_a_teams_own_conversations_are_evaluated_as_printed(checkout: Path, data
     assert not [prompt for prompt in prompts if any(name in prompt for name in hidden)], "who answered is hidden"
 
 
+def test_the_example_of_a_simulation_runs_as_printed(checkout: Path, data: Path) -> None:
+    """docs/training.md: a model plays the student of every conversation."""
+    (checkout / "published").symlink_to(data)
+    registry = checkout / "resources/registries/models.yaml"
+    handler = answering(lambda prompt: "I think it is 7." if "student" in prompt else "What did you do first?")
+    file, run = [block["text"] for block in BLOCK.finditer((checkout / "docs/training.md").read_text(encoding="utf-8"))]
+    with serving(handler) as address:
+        entry = {**read_yaml(registry)["models"]["gpt-4o-mini"], "base_url": f"{address}/v1"}
+        entries = json.dumps({"models": {"gpt-4o-mini": entry}})
+        (checkout / "config/models.yaml").write_text(entries, encoding="utf-8")
+        run_file = f"data_dir: published\n{file.replace('https://api.openai.com', address)}"
+        (checkout / "simulation.yaml").write_text(run_file, encoding="utf-8")
+        line = ["bash", "-c", f"set -e; source .venv/activate; {run}"]
+        env = {**environment(), "OPENAI_API_KEY": "none"}
+        done = subprocess.run(line, cwd=checkout, env=env, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (checkout / "results/runs/simulated/index.html").read_text(encoding="utf-8")
+    assert "simulated" in page and len(handler.requests) > 400
+
+
 def test_the_story_of_the_first_run_is_true(checkout: Path, data: Path) -> None:
     """docs/first-run.md: its commands, numbers of requests and location of the page."""
     datasets, models = (checkout / f"resources/registries/{name}.yaml" for name in ("datasets", "models"))
@@ -169,8 +189,8 @@ def test_the_story_of_the_first_run_is_true(checkout: Path, data: Path) -> None:
             url = f"{folder}/{files[name]['path']}"
             datasets.write_text(datasets.read_text(encoding="utf-8").replace(files[name]["url"], url), encoding="utf-8")
         entry = {**read_yaml(models)["models"]["gpt-4o-mini"], "base_url": f"{address}/v1"}
-        own = json.dumps({"models": {"gpt-4o-mini": entry}})
-        (checkout / "config/models.yaml").write_text(own, encoding="utf-8")
+        entries = json.dumps({"models": {"gpt-4o-mini": entry}})
+        (checkout / "config/models.yaml").write_text(entries, encoding="utf-8")
         # The first block, `make driver`, is tested by the README's example.
         for block in list(BLOCK.finditer(text))[1:]:
             line = ["bash", "-c", f"set -e; source .venv/activate; export PATH={first}:$PATH; {block['text']}"]
