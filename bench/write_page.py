@@ -68,7 +68,8 @@ def page(results: dict[str, Any]) -> str:
         "",
         f"Written by `make bench` on {results['date']}: {results['machine']}, Python {results['python']}. All figures before",
         "*On a GPU* are from one machine and, unless marked, from one call. They are also in `bench/results.json`. A *limit* is the",
-        "largest acceptable value; a larger value is bold.",
+        "largest acceptable value; a larger value is bold. Further pages: [SLURM jobs](slurm.md), [traffic lights](lights.md) and [fault",
+        "drills](reliability.md).",
     ]  # fmt: skip
     for bench, figures in results["benches"].items():
         lines += ["", f"## {BENCHES[bench][1][0].upper()}{BENCHES[bench][1][1:]}", "", f"`bench/{bench}.py`", ""]
