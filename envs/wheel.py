@@ -51,6 +51,8 @@ class WorkflowFiles(BuildHookInterface):
         for name in filter(None, files):
             if (Path(self.root) / name).is_file():
                 build_data["force_include"][str(Path(self.root) / name)] = f"maieutic_workflow/{name}"
+        plugin = Path(self.root, "workflow/plugin/snakemake_logger_plugin_maieutic")
+        build_data["force_include"][str(plugin)] = plugin.name  # Snakemake finds only installed plugins
         if is_checkout and commit and changes == "":
             path = Path(tempfile.mkdtemp()) / "COMMIT"
             path.write_text(f"{commit}\n", encoding="utf-8")

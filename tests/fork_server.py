@@ -37,7 +37,7 @@ from typing import NamedTuple, NoReturn
 # Libraries that each server loads: for Snakemake, and for jobs in the driver's and the serving environment.
 LOADED = {
     "snakemake": (
-        "snakemake.cli", "snakemake.executors.local", "snakemake.report", "snakemake_logger_plugin_rich", "jinja2",
+        "snakemake.cli", "snakemake.executors.local", "snakemake.report", "jinja2", "rich.live", "rich.table",
         "yte", "requests", "statistics", "difflib", "jinja2.sandbox", "jinja2.meta", "graphlib", "packaging.version",
         "docutils.core", "PIL.Image", "rich.progress", "rich.markdown", "smart_open", "dpath", "platformdirs",
     ),
@@ -220,6 +220,7 @@ def load(program: str) -> None:
     if sys.modules.pop(".".join(HOOKS), None) is not None:  # each run imports it anew
         delattr(sys.modules[HOOKS[0]], HOOKS[1])
     if program == "snakemake":
+        sys.path.append(str(CHECKOUT / "workflow/plugin"))
         importlib.import_module("snakemake.cli").get_argument_parser()  # searches all installed packages for plugins
     gc.collect()
     gc.freeze()

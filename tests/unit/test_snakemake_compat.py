@@ -73,8 +73,7 @@ def test_a_workflow_has_the_attributes_that_are_read(workflow: Any, tmp_path: Pa
     [write] = [job for job in jobs if job.rule.name == "write"]
     assert snakemake_compat.image_of_job(write) is None, "without --sdm apptainer no job has an image"
     assert write.is_local is not None and dict(write.wildcards.items()) == {} and write.resources.get("runtime") is None
-    assert snakemake_compat.progress_bars(workflow) == []
-    snakemake_compat.filter_records(workflow, lambda jobs, record: True)
+    assert snakemake_compat.display_handler(workflow) is None
 
 
 def test_snakemake_computes_no_parameters_that_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Tests of a run's output: progress by stage on a terminal, few lines in a pipe, and the same last lines in both."""
+"""Tests of a run's output: a line per model on a terminal, few lines in a pipe, and the same last lines in both."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import pty
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import scripted
 from conftest import copy_workflow
 from running import command, environment, overlay
 
@@ -26,9 +28,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_on_terminal(folder: Path, config: Path) -> tuple[int, str]:
-    """Return the exit status and the screen's text of a run on a terminal of 110 columns."""
+    """Return the exit status and all output of a run on a terminal of 110 columns."""
     master, slave = pty.openpty()
-    env = {**environment(), "TERM": "xterm", "COLUMNS": "110", "LINES": "40"}
+    env = {**with_plugin(folder), "TERM": "xterm", "COLUMNS": "110", "LINES": "40"}
     with subprocess.Popen(command(config), cwd=folder, stdin=slave, stdout=slave, stderr=slave, env=env) as process:
         os.close(slave)
         output = b""
@@ -41,42 +43,81 @@ def run_on_terminal(folder: Path, config: Path) -> tuple[int, str]:
                 break
             output += part
     os.close(master)
-    return process.returncode, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output.decode())
+    return process.returncode, output.decode()
 
 
-def test_a_terminal_shows_progress_by_stage(folder: Path) -> None:
-    code, output = run_on_terminal(folder, overlay(folder, RUN))
+def with_plugin(folder: Path) -> dict[str, str]:
+    """Return the environment in which Snakemake finds the logger plugin of a checkout."""
+    return {**environment(), "PYTHONPATH": str(folder / "workflow/plugin")}
+
+
+def lasting(output: str) -> list[str]:
+    """Return the lines that stay on the screen. A frame that is replaced is erased line by line before the next text."""
+    screen, row = [""], 0
+    for part in re.findall(r"\x1b\[[0-9;?]*[a-zA-Z]|\r?\n|\r|[^\x1b\r\n]+", output):
+        if part.startswith("\x1b["):
+            number = int(re.sub(r"\D", "", part) or 1)
+            if part.endswith("A"):
+                row = max(row - number, 0)
+            elif part.endswith("K"):
+                screen[row] = ""
+        elif "\n" in part:
+            row += 1
+            screen += [""] * (row - len(screen) + 1)
+        elif part != "\r":
+            screen[row] += part
+    return [line.rstrip() for line in screen if line.strip()]
+
+
+def test_a_terminal_shows_each_model_and_only_one_process_writes(folder: Path) -> None:
+    with scripted.endpoint() as address:
+        config = {
+            **scripted.at_endpoint(address, Path("data"), ["far"]),
+            "edition": "demo",
+            "report": {"resamples": 100},
+        }
+        models: Any = config["models"]
+        models["far"]["price"] = {"input": 1.0, "output": 4.0}
+        config["run"] = {**RUN["run"], "tutors": ["far"]}
+        del config["data_dir"]
+        code, output = run_on_terminal(folder, overlay(folder, config))
     assert code == 0, output
-    for stage in ("Total Progress", "generate replies locally", "score replies", "build report"):
-        assert re.search(rf"{stage} .* 100%", output), stage
-    assert re.search(r"Total Progress .* \d+% \d:\d\d:\d\d \d+:\d\d left", output), (
-        "the remaining time, estimated from the finished jobs"
-    )
-    plain_lines = [line for line in output.splitlines() if line.strip() and not line.startswith(("│", "╭", "╰"))]
-    assert len(plain_lines) < 60 and not any("wildcards" in line for line in plain_lines)
-    assert "report: results/report/index.html" in output
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output)
+    assert re.search(r"far +\d+ of about \d+ requests, .*USD", plain), "requests of all and their cost"
+    lines = lasting(output)
+    assert len(lines) < 15 and not any("wildcards" in line or "Building DAG" in line for line in lines), lines
+    assert lines[-1] == "report: results/report/index.html" and "requests sent: far" in lines[-3]
+    assert not any(re.match(r"\d\d:\d\d:\d\d ", line) for line in lines), "a job has written to the terminal"
     [log] = folder.glob(".snakemake/log/*.log")
     assert "localrule build_report" in log.read_text(encoding="utf-8")
 
 
-def test_without_a_terminal_there_are_few_lines_and_no_bars(folder: Path) -> None:
+def test_without_a_terminal_there_are_few_lines_and_no_display(folder: Path) -> None:
     command_line = command(overlay(folder, {**RUN, "run": {**RUN["run"], "limit": 2}}))
-    done = subprocess.run(command_line, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command_line, cwd=folder, env=with_plugin(folder), capture_output=True, text=True, check=False
+    )
     output = done.stdout + done.stderr
     assert done.returncode == 0, output
-    assert "\x1b" not in output and "━" not in output and len(output.splitlines()) < 60
+    assert "\x1b" not in output and "━" not in output and len(output.splitlines()) < 15
     assert "report: results/report/index.html" in output
 
 
 def test_a_failed_run_says_on_a_terminal_what_failed_and_why(folder: Path) -> None:
     (folder / "replies.jsonl").write_text('{"id": "nowhere", "reply": "4"}\n', encoding="utf-8")
-    code, output = run_on_terminal(folder, overlay(folder, FAILING_RUN))
+    code, shown = run_on_terminal(folder, overlay(folder, FAILING_RUN))
+    output = "\n".join(lasting(shown))
     end = output[output.index("failed: ") :]
     assert code != 0 and "nowhere" in end and "Fix: " in end and "(log: results/logs/" in " ".join(end.split())
     error_lines = [
         line for line in output.splitlines() if re.search("nowhere|Failed|Wildcards|Fix:|RuleException|set -euo", line)
     ]
-    assert len(error_lines) <= 5 and "RuleException" not in output and "set -euo" not in output
+    assert (
+        len(error_lines) <= 5
+        and output.count("nowhere") == 1
+        and "RuleException" not in output
+        and "set -euo" not in output
+    )
     [log] = sorted(folder.glob(".snakemake/log/*.log"))[-1:]
     text = log.read_text(encoding="utf-8")
     assert "set -euo" in text and "non-zero exit" in text, "the log file has everything"

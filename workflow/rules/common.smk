@@ -48,5 +48,6 @@ VARIABLES = environment_assignments(
     **hooks.batch_variable(plan),
     **hooks.run_files_variable(workflow),
     **hooks.extensions_variable(),
+    **hooks.one_writer_variable(workflow),
 )
 shell.prefix(f"set -euo pipefail; export {VARIABLES}; ")

@@ -25,7 +25,9 @@ from pydantic import ValidationError
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, ends_torn
 from maieutic.core.locks import is_other_owner_here, lock_exclusively, owner_line
+from maieutic.core.progress import PROGRESS_FILE
 from maieutic.core.records import Batched, Record
+from maieutic.core.states import state_of
 
 log = logging.getLogger(__name__)
 CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -190,6 +192,9 @@ class Journal(Generic[L]):
         for entry, line in zip(fresh, lines, strict=True):
             self.answers.places.setdefault(entry.key, self._end)
             self._end += len(line)
+        for entry in fresh:
+            if isinstance(entry, FinishedRequest):
+                report_answer(self.path, entry)
         if time.monotonic() - self._synced > SYNC_SECONDS:
             os.fsync(self._file.fileno())
             self._synced = time.monotonic()
@@ -210,6 +215,14 @@ class Journal(Generic[L]):
                 self.answers.places.setdefault(entry.key, begins)
         if self.broken:
             log.warning("%s: %d damaged line(s) skipped; their requests are sent again", self.path, self.broken)
+
+
+def report_answer(journal: Path, entry: FinishedRequest) -> None:
+    """Count an answer in the job's progress file."""
+    tokens = (entry.prompt_tokens, entry.completion_tokens, entry.cached_tokens)
+    PROGRESS_FILE.count_answer(journal, entry.key, entry.text, entry.error, tokens)
+    if entry.error is not None:
+        PROGRESS_FILE.count_missing(state_of(entry.error))
 
 
 def load_journal_answers(path: Path, kind: type[L], others: Iterable[Path] = ()) -> JournalAnswers[L]:
@@ -274,6 +287,7 @@ class FailedRequests:
         self.known[entry.key] = entry
         self.times[entry.key] += 1
         self.now.add(entry.key)
+        PROGRESS_FILE.count_missing("failed")
 
 
 def take_lock(path: Path) -> IO[str]:

@@ -8,12 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from maieutic.core.progress import PROGRESS_FILE, progress_path
 from maieutic.core.secrets import redact
 from maieutic.core.visible import terminal_line, terminal_text
 
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 LONGEST = 300  # maximum length of an error message on the terminal, in characters
 LOG_ONLY = "log_alone"  # attribute of log records that are not shown on the terminal
+# Environment variable that is set if Snakemake's own process shows the jobs' progress and warnings on the terminal
+ONE_WRITER_VARIABLE = "MAIEUTIC_ONE_WRITER"
 
 
 class RedactingFormatter(logging.Formatter):
@@ -51,6 +54,20 @@ class TerminalFormatter(RedactingFormatter):
         return line
 
 
+class ProgressHandler(logging.Handler):
+    """Handler that passes the package's log lines to the job's progress file, from which the run's terminal shows them.
+
+    Errors are left out, because the run shows them with the failed job.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass on the record's message."""
+        if not record.name.startswith("maieutic") or record.levelno > logging.WARNING:
+            return
+        line = terminal_line(redact(record.getMessage()))
+        PROGRESS_FILE.note(line, is_warning=record.levelno == logging.WARNING)
+
+
 def belongs_on_terminal(record: logging.LogRecord) -> bool:
     """Return True if a log record is also shown on the terminal, that is, if it lacks the attribute LOG_ONLY."""
     return not getattr(record, LOG_ONLY, False)
@@ -59,7 +76,8 @@ def belongs_on_terminal(record: logging.LogRecord) -> bool:
 def log_to(path: Path | None) -> None:
     """Redirect stdout and stderr, those of child processes included, to the log of a rule.
 
-    Log records also go to the terminal. If `path` is None (an interactive command), all output goes to the terminal.
+    Log records also go to the terminal, or to the job's progress file if only the run writes to the terminal. If `path`
+    is None (an interactive command), all output goes to the terminal.
     """
     root = logging.getLogger()
     root.setLevel(logging.INFO)
@@ -72,10 +90,13 @@ def log_to(path: Path | None) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
-        on_terminal = logging.StreamHandler(terminal)
-        on_terminal.addFilter(belongs_on_terminal)
-        on_terminal.setFormatter(TerminalFormatter(path))
-        handlers.append(on_terminal)
+        if (progress := progress_path(path)) is not None:
+            PROGRESS_FILE.open(progress)
+        has_one_writer = bool(os.environ.get(ONE_WRITER_VARIABLE)) and progress is not None
+        elsewhere = ProgressHandler() if has_one_writer else logging.StreamHandler(terminal)
+        elsewhere.addFilter(belongs_on_terminal)
+        elsewhere.setFormatter(TerminalFormatter(path))
+        handlers.append(elsewhere)
     on_stderr = logging.StreamHandler(sys.stderr)
     on_stderr.setFormatter(RedactingFormatter(FORMAT, "%H:%M:%S"))
     for handler in (*handlers, on_stderr):

@@ -9,7 +9,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from maieutic.core import extensions, paths
 from maieutic.core.errors import RUN_FILES_VARIABLE, UserError, check_all
 from maieutic.core.ledger import utc_now
 from maieutic.core.locks import has_locks
-from maieutic.core.progress import format_duration
+from maieutic.core.logs import ONE_WRITER_VARIABLE
 from maieutic.core.rule_functions import with_parameters
 from maieutic.core.terminal import say
 from maieutic.launch import (
@@ -35,8 +35,9 @@ from maieutic.launch import (
     snakemake_compat,
 )
 from maieutic.launch.config_files import own_entry_lines
+from maieutic.launch.display import RunDisplay
 from maieutic.launch.reader_changes import keep_previous_grades
-from maieutic.launch.requests import models_perhaps_called, new_requests
+from maieutic.launch.requests import NewRequests, models_perhaps_called, new_requests
 from maieutic.launch.results_lock import lock_results
 from maieutic.launch.saving import save_config
 from maieutic.launch.snakemake_compat import (
@@ -49,6 +50,7 @@ from maieutic.launch.snakemake_compat import (
     uses_containers,
 )
 from maieutic.launch.stage import save_config_job
+from maieutic.launch.watch import RunWatch, remove_old_progress
 from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan
 from maieutic.preparation.own_readings import checks_of_readings
 from maieutic.serving.batches import BATCH_VARIABLE, OUTBOX, BatchFolder, BatchLimits, BatchSettings, has_batches
@@ -58,8 +60,7 @@ from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 log = logging.getLogger(__name__)
 GPU_RESOURCE = re.compile(r"gpu(?::[\w.-]*[A-Za-z][\w.-]*)?")  # a type is no mere number
 EXECUTOR_MESSAGES: dict[int, str] = {}  # messages of the executor about failed jobs, by job number
-FAILED: set[int] = set()  # numbers of the jobs that have failed, without those that wait for batches
-ENDED_BY_FAILURE = "Exiting because a job execution failed"  # begins Snakemake's last message of such a run
+DISPLAYS: list[RunDisplay] = []  # the display of this run, if the terminal's log handler is the workflow's own
 EXIT_PENDING = 75  # EX_TEMPFAIL of sysexits.h: the same command will succeed later
 BATCH_FAULTS: dict[str, UserError] = {}  # by registry entry, the error of its batches at the start of the run
 RULES: set[str] = set()  # names of the rules of the jobs that the run has to execute
@@ -301,9 +302,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
         *budget_limits.concurrency_lines(plan, planned),
     ):
         say(line, error=True)
-    add_time_left(workflow)
     snakemake_compat.keep_job_errors(workflow, EXECUTOR_MESSAGES)
-    snakemake_compat.filter_records(workflow, filter_record)  # the log in `.snakemake/log` stays complete
     check_budget_without_locks(plan, jobs, Path(paths.ROOT))
     start_purse(plan)
     keep_previous_grades(jobs, Path(paths.ROOT))
@@ -318,6 +317,27 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
 
         hosted = [entry for entry in plan.models.values() if isinstance(entry, HostedModel)]
         BATCH_FAULTS.update(collect_batches({(entry.base_url, entry.key_env) for entry in hosted}).faults)
+    show_run(plan, workflow, jobs, planned)
+
+
+def show_run(plan: RulePlan, workflow: Workflow, jobs: list[Job], planned: Sequence[NewRequests]) -> None:
+    """Print what the run will ask, and show the progress of its jobs if the terminal's log handler can do so."""
+    remove_old_progress()
+    if (handler := snakemake_compat.display_handler(workflow)) is None:
+        return
+    say(f"{len(jobs)} jobs; {messages.requests_line(plan, planned)}", error=True)
+    watch = RunWatch(plan, jobs, planned, STARTED_AT_SECONDS)
+    DISPLAYS.append(RunDisplay(watch, sys.stderr.isatty(), EXECUTOR_MESSAGES))
+    handler.attach(DISPLAYS[0])
+
+
+def one_writer_variable(workflow: Workflow) -> dict[str, str]:
+    """Return the environment variable that keeps jobs from writing to the terminal, which the run's process does.
+
+    It is set in the Snakemake of a cluster's job too, whose output nobody watches.
+    """
+    is_set = not workflow.is_main_process or snakemake_compat.display_handler(workflow) is not None
+    return {ONE_WRITER_VARIABLE: "1" if is_set else ""}
 
 
 def check_resources(plan: RulePlan, workflow: Workflow, jobs: Iterable[Job], models: list[str]) -> None:
@@ -357,45 +377,6 @@ def check_budget_without_locks(plan: RulePlan, jobs: Iterable[Job], folder: Path
         problem = f"{folder} is on a file system without locks, where {len(asking)} jobs cannot share a budget"
         fix = "link results to another file system, or give each model a run of its own"
         raise UserError("run.budget", problem, fix)
-
-
-def add_time_left(workflow: Workflow) -> None:
-    """Add the estimated time left to the terminal's progress bars, which otherwise show only the elapsed time."""
-    bars = snakemake_compat.progress_bars(workflow)
-    if not bars:  # the logger has no progress bars, for example because rich is not installed
-        return
-    from rich.progress import ProgressColumn, Task
-    from rich.text import Text
-
-    class TimeLeft(ProgressColumn):
-        """Column with the time left, from the mean time of finished jobs. rich's column uses only the last seconds."""
-
-        def render(self, task: Task) -> Text:
-            if not task.completed or not task.total or task.finished or task.elapsed is None:
-                return Text("")
-            return Text(f"{format_duration(task.elapsed * (task.total / task.completed - 1))} left", style="dim")
-
-    for progress in bars:
-        progress.columns = (*progress.columns, TimeLeft())
-
-
-def filter_record(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) -> bool:
-    """Return True if a log record of Snakemake contains anything that the job itself has not printed.
-
-    A failed job has printed its own error, and the run's last lines repeat the error with the path of the job's log. A
-    job that waits for a batch has not failed.
-
-    jobs: the logger's data on each job. The log files of a failed job are removed from these data.
-    """
-    event, message = getattr(record, "event", None), record.getMessage()
-    if event == "job_error" and (job := jobs.get(getattr(record, "jobid", -1))):
-        if any(messages.is_pending_log(Path(str(log)), STARTED_AT_SECONDS) for log in job["log"]):
-            return False
-        FAILED.add(getattr(record, "jobid", -1))
-        job["log"] = []
-    if message.startswith(ENDED_BY_FAILURE):
-        return bool(FAILED)
-    return not (event == "error" and "returned non-zero exit status" in message)
 
 
 def overwrite_warning(saved_config: Path, run: dict[str, Any]) -> str | None:
@@ -444,6 +425,12 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
     atexit.register(print_requests)
 
 
+def end_display() -> None:
+    """Remove the run's display from the terminal, so that other lines can follow."""
+    for display in DISPLAYS:
+        display.end()
+
+
 def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
     """Send batches, and print the last lines of a run: failed jobs with causes, requests and their cost, the page.
 
@@ -451,6 +438,7 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
 
     Raises SystemExit with EXIT_PENDING if every failed job waits for batches in progress.
     """
+    end_display()
     page = page if RULES & PAGE_RULES and page is not None and Path(page).exists() else None
     failed = snakemake_compat.failed_jobs(workflow)
     pending = [job for job in failed if messages.is_pending(job, STARTED_AT_SECONDS)]
@@ -471,7 +459,8 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
         last = pending_lines(work)
         ends_pending = len(pending) == len(failed) and work.is_answered_later
     others = [job for job in failed if job not in pending]
-    for line in messages.last_lines(plan, others, STARTED_AT, STARTED_AT_SECONDS, page, EXECUTOR_MESSAGES):
+    shown = {number for display in DISPLAYS for number in display.watch.failures}
+    for line in messages.last_lines(plan, others, STARTED_AT, STARTED_AT_SECONDS, page, EXECUTOR_MESSAGES, shown):
         say(line, error=True)
     for line in last:
         say(line, error=True)

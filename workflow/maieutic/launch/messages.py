@@ -18,6 +18,7 @@ from maieutic.launch.budget_limits import budget_text
 from maieutic.launch.reader_changes import reader_change_lines
 from maieutic.launch.requests import NewRequests, about
 from maieutic.launch.runs import shorten_names
+from maieutic.launch.snakemake_compat import LOCAL_TWIN
 from maieutic.plan.plan import Plan
 from maieutic.replies.reply_counts import MOST_CONTINUED, MOST_UNKNOWN_MARKERS, poorly_answered, unhandled_changes
 
@@ -198,7 +199,7 @@ def failure_lines(jobs: Iterable[Job], since: float, reasons: Mapping[int, str])
         logs = [Path(str(path)) for path in job.log]
         reason = reasons.get(job.jobid, "")
         cause = last_error_of(logs[0], since, reason) if logs else reason or None
-        what = " ".join([job.rule.name, *names.values()])
+        what = " ".join([str(job.rule.name).removesuffix(LOCAL_TWIN), *names.values()])
         if (cause or "").startswith(BUDGET_KEY):
             unpaid.append((what, cause))
             continue
@@ -255,13 +256,24 @@ def differing_scorers(plan: Plan, results: Path) -> list[str]:
 
 
 def last_lines(
-    plan: Plan, failed: Sequence[Job], since: str, since_seconds: float, page: str | None, reasons: Mapping[int, str]
+    plan: Plan,
+    failed: Sequence[Job],
+    since: str,
+    since_seconds: float,
+    page: str | None,
+    reasons: Mapping[int, str],
+    shown: Container[int] = (),
 ) -> list[str]:
     """Return the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page.
 
-    reasons: messages of the executor about failed jobs, by job number.
+    reasons: messages of the executor about failed jobs, by job number; shown: numbers of the jobs whose failure was
+    printed when it happened.
     """
+    above = [job for job in failed if job.jobid in shown]
+    failed = [job for job in failed if job.jobid not in shown]
     lines = failure_lines(failed[:MOST_FAILURES], since_seconds, reasons)
+    if above:
+        lines.append(f"failed jobs, with their causes above: {len(above)}")
     if len(failed) > MOST_FAILURES:
         lines.append(f"failed: {len(failed) - MOST_FAILURES} further jobs")
     spent = spent_since(since, Path(paths.JOURNALS.of()))

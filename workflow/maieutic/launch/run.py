@@ -20,6 +20,11 @@ def snakemake_line() -> list[str]:
     return [sys.executable, "-m", "snakemake", "--snakefile", str((HOME / "Snakefile").absolute())]
 
 
+def snakemake_environment() -> dict[str, str]:
+    """Return the environment in which Snakemake finds its logger plugin, whose profile names it."""
+    return {**os.environ, "PYTHONPATH": str((HOME / "workflow/plugin").absolute())}
+
+
 def run(
     configfile: Path, /, *options: Annotated[str, Parameter(allow_leading_hyphen=True, help="options of Snakemake")]
 ) -> None:
@@ -30,7 +35,7 @@ def run(
     """
     line = command_line(configfile, options)
     sys.stdout.flush()
-    os.execv(line[0], line)
+    os.execve(line[0], line, snakemake_environment())
 
 
 def command_line(configfile: Path, options: Sequence[str]) -> list[str]:

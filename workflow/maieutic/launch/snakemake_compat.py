@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -219,9 +219,13 @@ def was_interrupted(workflow: Workflow) -> bool:
     return bool(INTERRUPTS or getattr(scheduler, "_user_kill", None) or getattr(scheduler, "running", ()))
 
 
-def progress_bars(workflow: Workflow) -> list[Any]:
-    """Return the progress displays of the terminal's log handlers (`rich.progress.Progress`)."""
-    return [handler.progress for handler in workflow.logger_manager.get_log_handlers() if hasattr(handler, "progress")]
+def display_handler(workflow: Workflow) -> Any:
+    """Return the terminal's log handler if it can show a run (`snakemake_logger_plugin_maieutic`), else None.
+
+    With --verbose and --printshellcmds it prints Snakemake's records instead.
+    """
+    handlers = [each for each in workflow.logger_manager.get_log_handlers() if hasattr(each, "attach")]
+    return next((each for each in handlers if not each.is_loud), None)
 
 
 class JobErrors(logging.Handler):
@@ -241,17 +245,3 @@ class JobErrors(logging.Handler):
 def keep_job_errors(workflow: Workflow, messages: dict[int, str]) -> None:
     """Keep the executor's messages about failed jobs, by job number, with any logger of the terminal."""
     workflow.logger_manager.logger.addHandler(JobErrors(messages))
-
-
-def filter_records(workflow: Workflow, keep: Callable[[dict[int, dict[str, Any]], Any], bool]) -> None:
-    """Filter the records of the terminal's log handlers.
-
-    keep: function of the handler's data on jobs, by job number, and of a log record; returns False to drop the record.
-    """
-
-    def filter_of(jobs: dict[int, dict[str, Any]]) -> Callable[[Any], bool]:
-        return lambda record: keep(jobs, record)
-
-    for handler in workflow.logger_manager.get_log_handlers():
-        if hasattr(handler, "event_handler"):
-            handler.addFilter(filter_of(handler.event_handler.jobs_info))

@@ -14,6 +14,8 @@ from aiohttp.abc import AbstractResolver
 from aiohttp.helpers import strip_auth_from_url
 from yarl import URL
 
+from maieutic.core.progress import PROGRESS_FILE
+
 BLOCK = 1 << 16
 
 
@@ -103,8 +105,14 @@ async def post(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
     """Post a JSON body. Raises BodyTooLong for an answer of more than `longest` bytes. Redirects are not followed."""
     data = json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
-    async with session.post(url, data=data, headers=headers, allow_redirects=False) as response:
-        return Response(response.status, response.headers, await read_body(response, longest))
+    try:
+        async with session.post(url, data=data, headers=headers, allow_redirects=False) as response:
+            if not 200 <= response.status < 300:
+                PROGRESS_FILE.count_failed_try(str(response.status))
+            return Response(response.status, response.headers, await read_body(response, longest))
+    except (aiohttp.ClientError, TimeoutError, BodyTooLong) as error:
+        PROGRESS_FILE.count_failed_try(type(error).__name__)
+        raise
 
 
 async def read_body(response: aiohttp.ClientResponse, longest: int) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.launch.run import snakemake_line
+from maieutic.launch.run import snakemake_environment, snakemake_line
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def questions_of_run(configfile: list[Path]) -> list[Path]:
 def make_questions(configfile: list[Path]) -> None:
     """Run Snakemake to download a run's data and write its items. Raises UserError if Snakemake fails."""
     line = [*snakemake_line(), "questions", "--cores", "1"]
-    ended = subprocess.run([*line, "--configfile", *map(str, configfile)]).returncode
+    ended = subprocess.run([*line, "--configfile", *map(str, configfile)], env=snakemake_environment()).returncode
     if ended != 0:
         fix = "fix the cause printed above, then run the command again"
         raise UserError(", ".join(map(str, configfile)), f"snakemake ended with exit status {ended}", fix)

@@ -23,7 +23,7 @@ from maieutic.core.terminal import say
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
 from maieutic.launch.config_files import merged_configuration
-from maieutic.launch.run import snakemake_line
+from maieutic.launch.run import snakemake_environment, snakemake_line
 from maieutic.preparation.own_readings import preview_of_own_files
 from maieutic.replies.baselines import reply_without_request
 from maieutic.replies.parsing import read_reply
@@ -196,7 +196,7 @@ def run_to_page(run: dict[str, object], extensions: list[str], configfile: list[
         overlay.write_text(yaml.safe_dump({"run": run, "extensions": extensions}), encoding="utf-8")
         files = [*(path.absolute() for path in configfile), overlay]
         line = [*snakemake_line(), "--cores", "1", "--configfile", *map(str, files)]
-        ended = subprocess.run(line, cwd=place).returncode
+        ended = subprocess.run(line, cwd=place, env=snakemake_environment()).returncode
         if ended != 0:
             fix = "fix the cause printed above, then run the command again"
             raise UserError(", ".join(map(str, configfile)), f"snakemake ended with exit status {ended}", fix)

@@ -1,0 +1,123 @@
+"""What a run shows on its terminal: a line per model that changes in place, or a line a minute without a terminal."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from maieutic.core.progress import format_duration
+from maieutic.core.secrets import redact
+from maieutic.core.terminal import say
+from maieutic.core.visible import terminal_text
+from maieutic.launch.watch import Row, RunWatch
+
+READ_SECONDS = 2.0  # time between two readings of the progress files, in seconds
+LINE_SECONDS = 60.0  # time between two lines without a terminal, in seconds
+SPARE_LINES = 4  # lines of the terminal that the display leaves free
+MOST_NAME_CHARS = 24  # characters of a model's name
+# Beginnings of Snakemake's messages about jobs that failed before
+FAILED_RUN = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not complete")
+
+
+class RunDisplay:
+    """Display of a run on the terminal. One thread of Snakemake's process draws it; jobs write only files."""
+
+    def __init__(self, watch: RunWatch, is_terminal: bool, reasons: Mapping[int, str]) -> None:
+        """reasons: messages of the executor about failed jobs, by job number."""
+        self.watch, self.reasons, self.began = watch, reasons, time.monotonic()
+        self.lock = threading.Lock()
+        self.live: Any = self.open_live() if is_terminal else None
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.refresh, name="display", daemon=True)
+        self.thread.start()
+
+    def open_live(self) -> Any:
+        """Return rich's display, which keeps the lines that are printed meanwhile above it."""
+        from rich.console import Console
+        from rich.live import Live
+
+        live = Live(console=Console(stderr=True, highlight=False), auto_refresh=False, transient=True)
+        live.start()
+        return live
+
+    def refresh(self) -> None:
+        """Read the progress files and draw the display until the run ends."""
+        next_line = time.monotonic() + LINE_SECONDS
+        while not self.ended.wait(READ_SECONDS):
+            with self.lock:
+                notices = self.watch.read()
+                self.draw()
+            for notice in notices:
+                self.print(f"warning: {notice}")
+            if self.live is None and time.monotonic() >= next_line:
+                next_line += LINE_SECONDS
+                self.print(f"{time.strftime('%H:%M')} {self.watch.head()}")
+
+    def draw(self) -> None:
+        """Draw the display on a terminal."""
+        if self.live is not None:
+            self.live.update(self.view(), refresh=True)
+
+    def view(self) -> Any:
+        """Return the table that the terminal shows: the state of the run, and a line for each model."""
+        from rich.table import Table
+        from rich.text import Text
+
+        rows = self.watch.rows()
+        room = max(self.live.console.size.height - SPARE_LINES, 1)
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True, min_width=min(max((len(row.name) for row in rows), default=7), MOST_NAME_CHARS))
+        table.add_column(no_wrap=True, overflow="ellipsis")
+        elapsed = format_duration(time.monotonic() - self.began)
+        table.add_row(Text(elapsed, style="bold"), Text(terminal_text(self.watch.head())))
+        # Models at work come first, then those that wait, then finished ones.
+        shown = sorted(rows, key=lambda row: (not row.is_running, row.jobs_done == row.jobs))[:room]
+        for row in shown:
+            style = "" if row.is_running else "dim"
+            table.add_row(Text(row.name, style=style), Text(terminal_text(row_text(row)), style=style))
+        if hidden := len(rows) - len(shown):
+            table.add_row("", Text(f"and {hidden} more", style="dim"))
+        return table
+
+    def print(self, line: str) -> None:
+        """Print a line above the display."""
+        say(redact(line), error=True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a log record of Snakemake, if the run shows its content in no other way."""
+        event = str(getattr(record, "event", None) or "")
+        lines: list[str] = []
+        with self.lock:
+            if event == "job_started":
+                jobs = getattr(record, "jobs", None) or []
+                self.watch.start([jobs] if isinstance(jobs, int) else jobs)
+            elif event == "job_finished":
+                self.watch.finish(getattr(record, "job_id", -1))
+            elif event == "job_error":
+                lines = self.watch.fail(getattr(record, "jobid", -1), self.reasons)
+        message = record.getMessage()
+        is_told = event in {"job_error", "group_error", "job_info"} or message.startswith(FAILED_RUN)
+        if record.levelno >= logging.WARNING and not is_told and "returned non-zero exit status" not in message:
+            lines.append(message)
+        for line in lines:
+            self.print(line)
+
+    def end(self) -> None:
+        """Remove the display, before the last lines of the run."""
+        if self.ended.is_set():
+            return
+        self.ended.set()
+        self.thread.join(READ_SECONDS)
+        for notice in self.watch.read():
+            self.print(f"warning: {notice}")
+        if self.live is not None:
+            self.live.stop()
+
+
+def row_text(row: Row) -> str:
+    """Return the counts of a model, with its jobs if it has several."""
+    jobs = f", {row.jobs_done} of {row.jobs} jobs" if row.jobs > 1 else ""
+    return f"{row.text()}{jobs}"
