@@ -105,8 +105,8 @@ def test_without_a_terminal_there_are_few_lines_and_no_display(folder: Path) -> 
 
 def test_a_failed_run_says_on_a_terminal_what_failed_and_why(folder: Path) -> None:
     (folder / "replies.jsonl").write_text('{"id": "nowhere", "reply": "4"}\n', encoding="utf-8")
-    code, shown = run_on_terminal(folder, overlay(folder, FAILING_RUN))
-    output = "\n".join(lasting(shown))
+    code, frames = run_on_terminal(folder, overlay(folder, FAILING_RUN))
+    output = "\n".join(lasting(frames))
     end = output[output.index("failed: ") :]
     assert code != 0 and "nowhere" in end and "Fix: " in end and "(log: results/logs/" in " ".join(end.split())
     error_lines = [

@@ -26,6 +26,7 @@ COMMANDS = {
         "tools.table:table",
         "tools.doctor:doctor",
         "launch.partitions:partitions",
+        "tools.live:live",
         "tools.estimate:estimate",
         "tools.pinning:pin",
         "tools.items:items",

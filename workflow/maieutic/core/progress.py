@@ -93,6 +93,30 @@ class JobProgress(Record):
     latest: list[LatestAnswer] = []
 
 
+class LiveRow(Record):
+    """One model of a run in progress. text: its counts; total: None if it is not known."""
+
+    name: str
+    text: str
+    done: int
+    total: int | None
+    is_running: bool
+
+
+class LiveRun(Record):
+    """State of a run in progress, which Snakemake's process writes for the live page.
+
+    head: jobs, requests and cost in one line; page: the report, once it is written.
+    """
+
+    ended: bool
+    head: str
+    rows: list[LiveRow]
+    failures: list[str]
+    notices: list[str]
+    page: str | None = None
+
+
 def progress_path(log_file: Path) -> Path | None:
     """Return the path of a job's progress file; None if the job's log is not in the folder of the logs."""
     logs, folder = Path(paths.LOGS), Path(paths.PROGRESS)
@@ -105,6 +129,15 @@ def read_progress(path: Path) -> JobProgress | None:
         return JobProgress.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
+
+
+def write_unsynced(path: Path, text: str) -> None:
+    """Write a file that serves for seconds: atomically, but without waiting for the disk, and without an error."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
 
 
 class ProgressFile:
@@ -193,11 +226,8 @@ class ProgressFile:
             notices=list(self.notices),
             latest=list(self.latest),
         )
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        with self.lock, contextlib.suppress(OSError):  # not synced to disk, unlike results: it serves for seconds
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(content.model_dump_json(), encoding="utf-8")
-            temporary.replace(self.path)
+        with self.lock:
+            write_unsynced(self.path, content.model_dump_json())
 
 
 PROGRESS_FILE = ProgressFile()

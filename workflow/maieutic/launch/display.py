@@ -1,4 +1,4 @@
-"""What a run shows on its terminal: a line per model that changes in place, or a line a minute without a terminal."""
+"""Display of a run on its terminal: a line per model that changes in place, or a line a minute without a terminal."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from maieutic.core.progress import format_duration
+from maieutic.core import paths
+from maieutic.core.progress import LiveRow, LiveRun, format_duration, write_unsynced
 from maieutic.core.secrets import redact
 from maieutic.core.terminal import say
 from maieutic.core.visible import terminal_text
@@ -50,11 +52,23 @@ class RunDisplay:
             with self.lock:
                 notices = self.watch.read()
                 self.draw()
+                self.write_state()
             for notice in notices:
                 self.print(f"warning: {notice}")
             if self.live is None and time.monotonic() >= next_line:
                 next_line += LINE_SECONDS
                 self.print(f"{time.strftime('%H:%M')} {self.watch.head()}")
+
+    def write_state(self, ended: bool = False, page: str | None = None) -> None:
+        """Write the state of the run for the live page. page: the report, if it was written."""
+        rows = [
+            LiveRow(name=row.name, text=row_text(row), done=row.done, total=row.total, is_running=row.is_running)
+            for row in self.watch.rows()
+        ]
+        failures = list(self.watch.failures.values())
+        notices = [redact(notice) for notice in self.watch.notices]
+        state = LiveRun(ended=ended, head=self.watch.head(), rows=rows, failures=failures, notices=notices, page=page)
+        write_unsynced(Path(paths.LIVE_STATE), state.model_dump_json())
 
     def draw(self) -> None:
         """Draw the display on a terminal."""
@@ -74,11 +88,11 @@ class RunDisplay:
         elapsed = format_duration(time.monotonic() - self.began)
         table.add_row(Text(elapsed, style="bold"), Text(terminal_text(self.watch.head())))
         # Models at work come first, then those that wait, then finished ones.
-        shown = sorted(rows, key=lambda row: (not row.is_running, row.jobs_done == row.jobs))[:room]
-        for row in shown:
+        listed = sorted(rows, key=lambda row: (not row.is_running, row.jobs_done == row.jobs))[:room]
+        for row in listed:
             style = "" if row.is_running else "dim"
             table.add_row(Text(row.name, style=style), Text(terminal_text(row_text(row)), style=style))
-        if hidden := len(rows) - len(shown):
+        if hidden := len(rows) - len(listed):
             table.add_row("", Text(f"and {hidden} more", style="dim"))
         return table
 
@@ -115,6 +129,7 @@ class RunDisplay:
             self.print(f"warning: {notice}")
         if self.live is not None:
             self.live.stop()
+        self.write_state()
 
 
 def row_text(row: Row) -> str:

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,7 @@ from maieutic.core.errors import RUN_FILES_VARIABLE, UserError, check_all
 from maieutic.core.ledger import utc_now
 from maieutic.core.locks import has_locks
 from maieutic.core.logs import ONE_WRITER_VARIABLE
+from maieutic.core.parent_process import PARENT_VARIABLE
 from maieutic.core.rule_functions import with_parameters
 from maieutic.core.terminal import say
 from maieutic.launch import (
@@ -327,14 +329,31 @@ def show_run(plan: RulePlan, workflow: Workflow, jobs: list[Job], planned: Seque
         return
     say(f"{len(jobs)} jobs; {messages.requests_line(plan, planned)}", error=True)
     watch = RunWatch(plan, jobs, planned, STARTED_AT_SECONDS)
+    if planned:
+        start_live_page()
+        say(f"live page: {paths.LIVE_PAGE}", error=True)
     DISPLAYS.append(RunDisplay(watch, sys.stderr.isatty(), EXECUTOR_MESSAGES))
     handler.attach(DISPLAYS[0])
+
+
+def start_live_page() -> None:
+    """Start the process that writes the live page. It ends with the run, or with this process."""
+    logs = Path(paths.LOGS.of())
+    logs.mkdir(parents=True, exist_ok=True)
+    with open(logs / "live.log", "w", encoding="utf-8") as log_file:
+        subprocess.Popen(
+            [sys.executable, "-m", "maieutic", "live"],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), PARENT_VARIABLE: str(os.getpid())},
+            stdin=subprocess.DEVNULL,
+            stdout=log_file,
+            stderr=log_file,
+        )
 
 
 def one_writer_variable(workflow: Workflow) -> dict[str, str]:
     """Return the environment variable that keeps jobs from writing to the terminal, which the run's process does.
 
-    It is set in the Snakemake of a cluster's job too, whose output nobody watches.
+    It is also set in the Snakemake of a cluster's job, whose output goes to a log.
     """
     is_set = not workflow.is_main_process or snakemake_compat.display_handler(workflow) is not None
     return {ONE_WRITER_VARIABLE: "1" if is_set else ""}
@@ -440,6 +459,8 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
     """
     end_display()
     page = page if RULES & PAGE_RULES and page is not None and Path(page).exists() else None
+    for display in DISPLAYS:
+        display.write_state(ended=True, page=page)
     failed = snakemake_compat.failed_jobs(workflow)
     pending = [job for job in failed if messages.is_pending(job, STARTED_AT_SECONDS)]
     last, ends_pending = list[str](), False
@@ -459,8 +480,8 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
         last = pending_lines(work)
         ends_pending = len(pending) == len(failed) and work.is_answered_later
     others = [job for job in failed if job not in pending]
-    shown = {number for display in DISPLAYS for number in display.watch.failures}
-    for line in messages.last_lines(plan, others, STARTED_AT, STARTED_AT_SECONDS, page, EXECUTOR_MESSAGES, shown):
+    printed = {number for display in DISPLAYS for number in display.watch.failures}
+    for line in messages.last_lines(plan, others, STARTED_AT, STARTED_AT_SECONDS, page, EXECUTOR_MESSAGES, printed):
         say(line, error=True)
     for line in last:
         say(line, error=True)

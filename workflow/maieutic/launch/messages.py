@@ -28,6 +28,7 @@ MOST_CAUSE_CHARS = 300  # maximum number of characters in the printed cause of a
 ERROR, FIX = " ERROR ", " Fix: "
 LEAST_PROBLEM_CHARS = 80  # minimum number of characters that are kept of a problem; the fix is cut instead
 BUDGET_KEY = "run.budget"
+MOST_RANKED = 5  # maximum number of tutors in the last lines' ranking
 MOST_NAMED_TUTORS = 8  # maximum number of tutors that are named if several have the same number of requests
 
 
@@ -262,15 +263,15 @@ def last_lines(
     since_seconds: float,
     page: str | None,
     reasons: Mapping[int, str],
-    shown: Container[int] = (),
+    printed: Container[int] = (),
 ) -> list[str]:
     """Return the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page.
 
-    reasons: messages of the executor about failed jobs, by job number; shown: numbers of the jobs whose failure was
+    reasons: messages of the executor about failed jobs, by job number; printed: numbers of the jobs whose failure was
     printed when it happened.
     """
-    above = [job for job in failed if job.jobid in shown]
-    failed = [job for job in failed if job.jobid not in shown]
+    above = [job for job in failed if job.jobid in printed]
+    failed = [job for job in failed if job.jobid not in printed]
     lines = failure_lines(failed[:MOST_FAILURES], since_seconds, reasons)
     if above:
         lines.append(f"failed jobs, with their causes above: {len(above)}")
@@ -293,8 +294,27 @@ def last_lines(
 
 
 def finding_lines(page: str) -> list[str]:
-    """Return the run's finding, the sentence in its ranking.json, and the path of the page."""
+    """Return the run's finding and its first tutors, both by its ranking.json, and the path of the page."""
     rankings = Path(page).with_name(Path(paths.RANKING).name)
     entries = json.loads(rankings.read_text(encoding="utf-8")) if rankings.is_file() else []
-    findings = [visible_text(entry["sentence"]) for entry in entries if entry["scoring"] == "robust"]
-    return [*(f"finding: {finding}" for finding in findings), f"report: {page}"]
+    lines = []
+    for entry in (entry for entry in entries if entry["scoring"] == "robust"):
+        lines.append(f"finding: {visible_text(entry['sentence'])}")
+        ranked = sorted((tutor for tutor in entry["tutors"] if tutor["best"]), key=lambda tutor: tutor["best"])
+        lines += [ranked_line(tutor, len(ranked)) for tutor in ranked[:MOST_RANKED]]
+        if more := len(ranked) - MOST_RANKED:
+            lines += [f"  and {more} more"] if more > 0 else []
+    return [*lines, f"report: {page}"]
+
+
+def ranked_line(tutor: Mapping[str, Any], of: int) -> str:
+    """Return one tutor's line in the ranking, such as `  1 to 2 of 4  qwen-7b, above the floor on 3 of 4 tasks`.
+
+    tutor: its entry in ranking.json; of: number of ranked tutors.
+    """
+    best, worst = tutor["best"], tutor["worst"]
+    rank = f"{best}" if best == worst else f"{best} to {worst}"
+    floors = (
+        f", above the floor on {tutor['above_floor']} of {tutor['with_floor']} tasks" if tutor["with_floor"] else ""
+    )
+    return f"  {rank} of {of}  {visible_text(tutor['tutor'])}{floors}"

@@ -76,7 +76,7 @@ def counts_text(counts: Counter[str], what: str = "") -> str:
 
 
 class WatchedJob:
-    """A planned job of a run: its names, its files, and what its progress file says."""
+    """A planned job of a run: its names, its files, and the content of its progress file."""
 
     def __init__(self, plan: RulePlan, job: Job) -> None:
         self.names: dict[str, str] = dict(job.wildcards.items())
@@ -135,6 +135,7 @@ class RunWatch:
         for part in planned:
             self.planned.setdefault(part.asker, []).append(part)
         self.failures: dict[int, str] = {}
+        self.notices: list[str] = []
         self.shown_notices: set[str] = set()
 
     # events of Snakemake
@@ -181,6 +182,7 @@ class RunWatch:
                 if (alike := re.sub(r"\d+", "", notice)) not in self.shown_notices:
                     self.shown_notices.add(alike)
                     new.append(f"{watched.title}: {notice}")
+        self.notices += new
         return new
 
     def count(self, state: str) -> int:
@@ -251,19 +253,19 @@ class RunWatch:
             parts[0] += (
                 f" ({', '.join(name if number == 1 else f'{number} {name}' for name, number in running.items())})"
             )
-        asked = [row for row in rows if row.unit == "requests"]
-        if asked:
-            totals = [row.total for row in asked]
+        of_requests = [row for row in rows if row.unit == "requests"]
+        if of_requests:
+            totals = [row.total for row in of_requests]
             whole = sum(total for total in totals if total is not None) if None not in totals else None
-            together = asked[0]._replace(
-                done=sum(row.done for row in asked),
+            together = of_requests[0]._replace(
+                done=sum(row.done for row in of_requests),
                 total=whole,
-                is_about=any(row.is_about for row in asked),
-                rate=sum(row.rate for row in asked if row.is_running),
+                is_about=any(row.is_about for row in of_requests),
+                rate=sum(row.rate for row in of_requests if row.is_running),
                 usd=None,
                 failed_tries=Counter(),
                 missing=Counter(),
-                is_running=any(row.is_running for row in asked),
+                is_running=any(row.is_running for row in of_requests),
                 message="",
             )
             parts.append(together.text())
