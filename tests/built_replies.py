@@ -1,14 +1,10 @@
-"""Build complete tutor replies: a real reasoning text, then a closing line with a known value.
-
-python built_replies.py KINDS.yaml DATA_DIR [SEED] [PER_FORM] > replies.jsonl
-"""
+"""Build complete tutor replies: a real reasoning text, then a closing line with a known value."""
 
 from __future__ import annotations
 
 import json
 import random
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -352,14 +348,3 @@ def build(kinds: Path, data: Path, seed: int, per_form: int) -> Iterator[dict]:
                         "task": task, "kind": family["kind"], "text": _joined(r.text, text, rng),
                         "value": _expected(task, form, r),
                     }  # fmt: skip
-
-
-def main(args: list[str]) -> None:
-    seed = int(args[2]) if len(args) > 2 else 1
-    per_form = int(args[3]) if len(args) > 3 else 13
-    for reply in build(Path(args[0]), Path(args[1]), seed, per_form):
-        print(json.dumps(reply, ensure_ascii=False))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -173,11 +173,7 @@ def node_of(job: str) -> str:
 
 REFUSED = {
     "unknown partition": ((*BY_RULE, "--set-resources", "generate_replies:slurm_partition=gpus"), {}, "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?"),
-    "longer than the partition allows": (BY_RULE, {"needs": {**NEEDS, "runtime": 1500}}, f"models.{NAME}.needs.runtime: expected at most 1440 minutes, the limit of partition gpu, found 1500. Fix: "),
-    "more GPUs than a node has": (BY_RULE, {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: expected at most 1, the number of GPUs on a node of partition gpu, found 2. Fix: "),
-    "longer than the file allows": (SITE, {"needs": {**NEEDS, "runtime": 1500}}, f"models.{NAME}.needs: expected jobs that fit a partition of "),
     "more GPUs than in the file": (SITE, {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs: expected jobs that fit a partition of "),
-    "job arrays": ((*SITE, "--slurm-array-jobs", "all"), {}, "slurm-array-jobs: job arrays give all jobs the first one's resources"),
     "no accounting database": ((*SITE, "--slurm-status-command", "sacct"), {}, "slurm-status-command: found sacct, but this cluster has no accounting database. Fix: pass --slurm-status-command squeue"),
 }  # fmt: skip
 

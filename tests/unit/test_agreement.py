@@ -415,19 +415,6 @@ def test_a_perfect_judge_is_not_red_for_a_rare_label(raw: dict[str, list]) -> No
         assert light_of(by_quantity, "mrbench", None).colour == "green"
 
 
-def test_resamples_without_a_value_do_not_widen_the_interval() -> None:
-    pairings = [Pairing(int(number < 3), int(number < 3), f"p{number}") for number in range(20)]
-    estimate = estimate_agreement("kappa", pairings, 3, False, BootstrapSettings(2000, 1))
-    assert (estimate.value, estimate.interval) == (1.0, (1.0, 1.0)), "a resample that lost the rare label has no kappa"
-
-
-def test_a_prediction_powered_mean_needs_labels_and_takes_a_constant_judge() -> None:
-    assert prediction_powered_mean([1.0] * 10, [1.0] * 10, [1.0] * 50) is None, "too few labels"
-    assert prediction_powered_mean([1.0] * 50, [1.0] * 50, []) is None, "nothing to predict"
-    estimate = prediction_powered_mean([1.0, 0.0] * 20, [1.0] * 40, [1.0] * 100)
-    assert estimate.value == pytest.approx(0.5) and estimate.interval.low < 0.5 < estimate.interval.high
-
-
 def people_csv(path: Path, *rows: str) -> Path:
     path.write_text("task,item,tutor,criterion,label,annotator\n" + "\n".join(rows) + "\n", encoding="utf-8")
     return path
@@ -771,40 +758,6 @@ def test_a_single_line_for_a_shared_id_applies_to_the_first_dialogue(raw: dict[s
     for track in LABELS:
         assert results[track]["accuracy"]["value"] == 1.0 and results[track]["accuracy"]["n"] == len(rows) < 1589
         assert results[track]["missing"]["absent"] == 1589 - len(rows)
-
-
-@pytest.mark.slow
-def test_user_predictions_are_scored_on_all_five_tracks(
-    raw: dict[str, list], predictions: dict[str, list[dict]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = predictions["mistralai"]
-    predicted = [
-        {
-            "conversation_id": row["conversation_id"],
-            "tutor": row["tutor"],
-            "pred": row["pred"]
-            and {
-                **{DIMENSIONS[short]: label for short, label in row["pred"].items()},
-                "tutor_identification": "GPT4" if number % 2 else row["tutor"],
-            },
-        }
-        for number, row in enumerate(rows)
-    ]
-    results = scored(raw["mrbench_v3"], [*predicted, ""], tmp_path)
-    gold = [row["gold"]["MI"] for row in rows]
-    labels = [row["pred"]["MI"] if row["pred"] else "none" for row in rows]
-    three = ["Yes", "To some extent", "No"]
-    expected = pytest.approx(f1_score(gold, labels, labels=three, average="macro"))
-    assert results["Mistake_Identification"]["macro_f1"]["value"] == expected
-    tutors = [row["tutor"] for row in rows]
-    named = [(row["pred"] or {}).get("tutor_identification", "none") for row in predicted]
-    expected = pytest.approx(f1_score(tutors, named, labels=sorted(set(tutors)), average="macro"))
-    assert results["tutor_identification"]["macro_f1"]["value"] == expected
-    assert len(set(tutors)) == 9 and "tutor_identification macro_f1" in capsys.readouterr().out
-    part = scored(raw["mrbench_v3"], predicted[:200], tmp_path)
-    assert part["Actionability"]["accuracy"]["n"] == 2476 and part["Actionability"]["accuracy"]["value"] < 0.1
-    with pytest.raises(UserError, match="cannot be read"):
-        score_predictions(tmp_path / "labels", tmp_path / "none.jsonl", tmp_path / "out.json", 100, 1)
 
 
 OBSERVERS = ("123321412...", "12332241253.".replace("3.", ".3"), ".3332342251.", "12332441251.")

@@ -69,15 +69,6 @@ def test_without_a_writable_folder_a_text_is_made_each_time(folder: Path) -> Non
     assert folder.read_text() == "no folder"
 
 
-def test_an_error_is_raised_and_not_cached(folder: Path) -> None:
-    def fails() -> str:
-        raise ValueError("no such mark")
-
-    with pytest.raises(ValueError, match="no such mark"):
-        cached_text("notes", "key", fails, 9)
-    assert entries(folder) == []
-
-
 def test_the_older_half_is_deleted(folder: Path) -> None:
     for number in range(5):
         cached_text("notes", str(number), Maker(str(number)), 4)
@@ -96,15 +87,6 @@ def test_files_of_another_pattern_are_not_deleted(tmp_path: Path) -> None:
     assert [path.name for path in newest_first(tmp_path)] == ["d.json", "c.json", "b.txt", "a.json"]
     delete_old_files(tmp_path, 1, "*.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt", "d.json"]
-
-
-def test_another_process_may_delete_files_at_the_same_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    paths = [tmp_path / name for name in ("newest", "deleted by the other", "oldest")]
-    for path in (paths[0], paths[2]):
-        path.write_text("")
-    monkeypatch.setattr(caching, "newest_first", lambda folder, pattern: paths)
-    delete_old_files(tmp_path, 1)
-    assert list(tmp_path.iterdir()) == [tmp_path / "newest"]
 
 
 def test_a_chart_is_drawn_once_by_each_library(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -23,7 +23,6 @@ from maieutic import commands as commands_module
 from maieutic.commands import USER_STAGE, all_commands, name_of_command
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job, parse_rule_arguments
-from maieutic.launch.shell_lines import SERVE, LiteralWord, command
 from run_configs import STAGES
 
 FUNCTIONS = [function for functions in all_commands().values() for function in functions]
@@ -41,19 +40,6 @@ def rules() -> dict[str, str]:
     texts = [path.read_text(encoding="utf-8") for path in sorted(Path("workflow/rules").glob("*.smk"))]
     bodies = {name: body for text in texts for name, body in RULE.findall(text)}
     return {name: body for name, body in bodies.items() if name not in {"fetch", "curate", "questions"}}
-
-
-@pytest.mark.parametrize("place", FUNCTIONS)
-def test_a_command_has_a_docstring_and_types_every_argument(place: str) -> None:
-    function = function_of(place)
-    assert inspect.getdoc(function), place
-    parameters = inspect.signature(function).parameters.values()
-    assert all(parameter.annotation is not inspect.Parameter.empty for parameter in parameters)
-
-
-def test_each_command_has_one_name() -> None:
-    names = [name_of_command(place) for place in FUNCTIONS]
-    assert len(set(names)) == len(names) > 40
 
 
 def flags_of(rule: str) -> set[str]:
@@ -78,15 +64,6 @@ def test_a_rule_gives_its_command_what_it_takes(rule: str) -> None:
     assert len(flags) <= 9, "values of the configuration are passed in the job"
     has_job = any(hasattr(module, f"{rule}_job") for module in STAGES)
     assert ("job" in parameters) == has_job, "a rule's job is the function of the rule's name"
-
-
-def test_a_line_is_quoted_and_ends_in_its_log() -> None:
-    assert command("find-overlap", items="i", labels_out="{output.x}") == (
-        '"$DRIVER" -m maieutic find-overlap --job {params.job:q} --items i --labels-out {output.x:q} --log {log:q}'
-    )
-    folder = LiteralWord("/a {b} $(touch pwned)/demo")
-    assert "--demo-dir '/a {{b}} $(touch pwned)/demo'" in command("fetch-dataset", demo_dir=folder)
-    assert command("check-report", job=False, python=SERVE) == '"$SERVE" -m maieutic check-report --log {log:q}'
 
 
 FAULTS = {

@@ -121,13 +121,6 @@ def test_the_text_as_sent_is_on_file_and_paper_compat_reads_it(key: None, tmp_pa
         assert read_reply("yes_no", item, refused, scoring) == expected
 
 
-def test_parameters_that_a_server_refuses_are_left_out_and_extra_ones_sent() -> None:
-    with serving(handler := scripted(lambda n, body: (200, completion("x"), NO_HEADERS))) as address:
-        ask(address, request(), omit=("stop", "temperature"), extra_body={"top_k": 1})
-    body = handler.requests[0][2]
-    assert "stop" not in body and "temperature" not in body and body["top_k"] == 1
-
-
 def chat_body(**changes: Any) -> dict[str, Any]:
     """Return the body of a chat answer in which some fields are replaced."""
     body = {**chat({"content": "4"}), "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
@@ -292,24 +285,6 @@ def test_every_request_is_answered_in_a_storm_of_failures(monkeypatch: pytest.Mo
     assert sum(answer.attempts for answer in answers) == len(sent), "every attempt but a probe is counted"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["number", "date"])
-def test_retry_after_delays_every_request(form: str) -> None:
-    def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
-        date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2))
-        return (
-            (429, b"{}", {"Retry-After": "1.2" if form == "number" else date})
-            if number == 0
-            else (200, completion("x"), {})
-        )
-
-    with serving(handler := scripted(script)) as address:
-        answers = ask(address, *(request(str(n)) for n in range(5)), concurrency=1)
-    assert [answer.text for answer in answers] == ["x"] * 5
-    first, second = handler.requests[0][0], handler.requests[1][0]
-    assert second - first >= (1.2 if form == "number" else 0.9)
-
-
 def test_a_stated_wait_is_logged_with_its_end_and_uses_no_try(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -361,14 +336,6 @@ def test_a_request_to_a_hanging_server_times_out_and_is_retried() -> None:
     with serving(scripted(script)) as address:
         [answer] = ask(address, request(), timeout=0.5)
     assert (answer.text, answer.attempts) == ("now", 2)
-
-
-@pytest.mark.parametrize("status", [400, 413, 422])
-def test_a_refusal_of_one_request_is_its_answer(status: int) -> None:
-    handler = scripted(lambda n, body: (status, {"error": {"message": "prompt\nis too long"}}, {}))
-    with serving(handler) as address:
-        [answer] = ask(address, request())
-    assert (answer.error, answer.text, len(handler.requests)) == (f"{status}: prompt is too long", "", 1)
 
 
 REFUSALS = yaml.safe_load((Path(__file__).parents[1] / "tables/refusals.yaml").read_text(encoding="utf-8"))
@@ -526,14 +493,6 @@ def test_an_invalid_certificate_ends_the_job_at_once(
     with serving(handler, both) as address, pytest.raises(UserError, match=message) as error:
         drive(address, tmp_path, 20)
     assert not handler.requests and time.monotonic() - began < 10 and len(error.value.all) == 1
-
-
-def test_the_fix_for_an_untrusted_certificate_works(key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    both = certificate_for(tmp_path, "IP:127.0.0.1")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-
-    with serving(Answering, both) as address:
-        assert [reply.text for reply in drive(address, tmp_path, 2)] == ["x", "x"]
 
 
 def test_a_broken_handshake_is_retried(key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -934,17 +893,6 @@ def test_an_incomplete_shard_is_refused_by_name(tmp_path: Path) -> None:
         "which restores the replies from the journals"
     )
     assert not (tmp_path / "out").exists()
-
-
-def test_items_are_read_from_files_lazily(tmp_path: Path) -> None:
-    loaded, _ = work(1)[0]
-    path = tmp_path / "problem_solving.jsonl"
-    write_records(path, [item for _, item in work(2)])
-    path.write_text(path.read_text() + "{\n")
-    iterator = iter(CardItems([loaded], tmp_path))
-    assert [next(iterator)[1].id, next(iterator)[1].id] == ["i0", "i1"]
-    with pytest.raises(UserError, match=r"problem_solving.jsonl:3: the line is not a valid Item record"):
-        next(iterator)
 
 
 @pytest.mark.parametrize(

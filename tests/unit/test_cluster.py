@@ -75,15 +75,6 @@ closed|infinite|(null)|64|515000|drain
 """
 
 
-def test_sizes_of_nodes_are_kept_apart() -> None:
-    known = parse_partitions(SIZES)
-    assert list(known) == ["gpu", "old", "closed"] and [known[name].state for name in known] == ["up", "down", "drain"]
-    gpu = known["gpu"]
-    counts = {kind: gpu.gpu_count(kind) for kind in ("", "a100", "a100_3g.20gb", "h100", "v100")}
-    assert counts == {"": 8, "a100": 4, "a100_3g.20gb": 4, "h100": 8, "v100": 0}
-    assert gpu.models == ["a100", "a100_3g.20gb", "h100"]
-
-
 @pytest.mark.parametrize(("job", "expected"), [
     (JobResources("m", 4, 60, "gpu", cpus=64, mem_mb=257_000, gpu_model="a100"), None),
     (JobResources("m", 8, 60, "gpu", cpus=64, mem_mb=512_000), None),
@@ -104,11 +95,6 @@ def test_one_node_has_to_have_all_that_a_job_needs(job: JobResources, expected: 
         return
     with pytest.raises(UserError, match=expected):
         check_job(job, parse_partitions(SIZES))
-
-
-def test_a_partition_that_is_down_is_only_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    check_job(JobResources("m", 8, 60, "old"), parse_partitions(SIZES))
-    assert "partition old is down: its jobs wait" in caplog.text
 
 
 REFUSED = [
@@ -326,19 +312,6 @@ def test_an_invalid_partition_file_is_one_line(text: str, expected: str, tmp_pat
     with pytest.raises(UserError, match=expected) as error:
         site_file(tmp_path, text)
     assert "partitions.yaml: " in error.value.line and "Fix: write it with `maieutic partitions`" in error.value.line
-
-
-def test_all_faults_of_a_partition_file_are_listed(tmp_path: Path) -> None:
-    text = "partitions: {gpu: {max_gpus: 4, max_mem_mb: 1T}, cpu: , long: {max_runtime: 2d, cluster: far}}"
-    with pytest.raises(UserError) as error:
-        site_file(tmp_path, text)
-    places = [line.split(": ")[1] for line in error.value.lines.splitlines()]
-    assert places == ["partitions.gpu.max_gpus", "partitions.gpu.max_mem_mb", "partitions.cpu"]
-
-
-def test_a_missing_partition_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"none\.yaml: cannot be read as a partition file: Partition file not found"):
-        read_partition_file(tmp_path / "none.yaml")
 
 
 TWO_GPU_PARTITIONS = """

@@ -19,7 +19,6 @@ from firefox import FIREFOX, Firefox
 from maieutic.core.intervals import StudentT
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
-from maieutic.report import build_report
 from maieutic.report.contrasts import Contrast, contrast_of, verdict_of, with_first_tutor
 from maieutic.report.page import HeadlineValues, write_contrasts
 from maieutic.report.ranking import rank_tutors, read_rankings
@@ -424,12 +423,3 @@ def test_the_page_opens_in_firefox_without_errors(run: Path, tmp_path: Path) -> 
     if FIREFOX is None:
         absent("Firefox", "install firefox-esr to run this test")
     assert asyncio.run(open_in_firefox(run / "report/index.html", tmp_path)) == []
-
-
-@pytest.mark.slow
-def test_a_page_without_pairs_has_no_page_of_two_tutors(tmp_path: Path) -> None:
-    finished(tmp_path, configuration())
-    page = (tmp_path / "report/index.html").read_text(encoding="utf-8")
-    assert 'id="versus"' not in page and len(page) < 2**20
-    build_report(tmp_path / "report/config.yaml", tmp_path, tmp_path / "report")
-    assert "is above the best trivial tutor on 0 of 4 tasks.</b>" in page

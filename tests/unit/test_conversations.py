@@ -9,14 +9,12 @@ from jinja2 import TemplateError
 from maieutic.core.errors import UserError
 from maieutic.serving.conversations import (
     encode_conversations,
-    merge_turns,
     messages_before_reply,
     messages_to_score,
     parse_turns,
     role_of,
     scorer_text,
     stated_problem,
-    system_instruction,
     task_message,
 )
 
@@ -94,21 +92,6 @@ def test_the_oldest_tokens_are_cut_and_special_ones_come_once(template: str | No
     assert tokenizer.truncation_side == "left"
 
 
-def test_no_conversations_need_no_tokenizer() -> None:
-    tokenizer = Tokenizer()
-    assert encode_conversations(tokenizer, [], 7) == [] and tokenizer.options == {}
-    assert tokenizer.truncation_side == "right"
-
-
-def test_turns_of_one_speaker_are_joined() -> None:
-    assert merge_turns([("user", " a "), ("user", "b"), ("assistant", ""), ("assistant", "c"), ("user", "d")]) == [
-        {"role": "user", "content": "a b"},
-        {"role": "assistant", "content": "c"},
-        {"role": "user", "content": "d"},
-    ]
-    assert merge_turns([]) == []
-
-
 def test_a_printed_dialogue_is_read_turn_by_turn() -> None:
     text = "Tutor: Hi\u00a0there.\nHow are you?\n  Student: Fine: thanks. \nTeacher: Good.\nNo speaker here"
     assert parse_turns(text) == [
@@ -127,9 +110,3 @@ def test_a_problem_comes_back_from_its_message() -> None:
     assert stated_problem([task_message("2 + 2?", "4\nReference Solution: 5")]) == "2 + 2?"
     assert stated_problem([{"role": "user", "content": "What is a prime?"}]) == "What is a prime?"
     assert task_message("a", "b") == {"role": "user", "content": "Problem: a\nReference Solution: b"}
-
-
-def test_instructions_are_the_papers_figures() -> None:
-    assert system_instruction("none") == ""
-    extended, simple = system_instruction("extended"), system_instruction("simple")
-    assert extended != simple and extended == extended.strip() and len(extended) > len(simple) > 20

@@ -15,7 +15,6 @@ from maieutic.core.errors import Unpinned, UserError, check_in_turn
 from maieutic.core.files import read_json_lines, safe_cell, unquote_cell, write_csv, write_json_lines
 from maieutic.core.ledger import SUFFIX, JobSpending, append_line, append_spending, spent_since, valid_json_lines
 from maieutic.core.parent_process import PARENT_VARIABLE
-from maieutic.core.paths import Pattern
 from maieutic.core.records import Item, iter_records
 from small import alive
 
@@ -45,11 +44,6 @@ def test_spending_since_a_time_is_sorted(tmp_path: Path) -> None:
     assert lines[0].asker == "Zoë" and {line.asker for line in lines[1:]} == {"a", "b"}
 
 
-def test_a_truncated_line_is_skipped_whatever_bytes_it_ends_with(tmp_path: Path) -> None:
-    (tmp_path / "lines").write_bytes(b'{"a": 1}\n{"b": \xff\xfe\n{"c": "\xc3\xa9"}\n')
-    assert list(valid_json_lines(tmp_path / "lines")) == [{"a": 1}, {"c": "é"}]
-
-
 def test_append_line_makes_folders_and_drops_a_line_that_cannot_be_written(tmp_path: Path) -> None:
     append_line(tmp_path / "a/b/lines", {"a": 1})
     append_line(tmp_path / "a/b/lines/c", {"a": 1})
@@ -63,14 +57,6 @@ def test_a_truncated_line_does_not_spoil_the_next_one(tmp_path: Path) -> None:
     append_line(tmp_path / "lines", {"a": 3})
     append_line(tmp_path / "lines", {"a": 4})
     assert list(valid_json_lines(tmp_path / "lines")) == [{"a": 1}, {"a": 3}, {"a": 4}]
-
-
-def test_a_pattern_is_filled_in_by_parts() -> None:
-    pattern = Pattern("results/{benchmark}/{tutor}/{tutor}.jsonl")
-    part = pattern.partly(tutor="a b")
-    assert isinstance(part, Pattern) and part == "results/{benchmark}/a b/a b.jsonl"
-    assert part.of(benchmark="x") == pattern.of(benchmark="x", tutor="a b") == "results/x/a b/a b.jsonl"
-    assert pattern.partly(tutor="t", benchmark="u") == "results/u/t/t.jsonl"
 
 
 def test_json_lines_are_utf8_in_any_locale(tmp_path: Path) -> None:
@@ -163,13 +149,6 @@ def test_checks_go_on_as_long_as_pins_alone_are_missing() -> None:
     with pytest.raises(UserError) as error:
         check_in_turn([check_raising(pin)], [check_raising()])
     assert [fault.line for fault in error.value.all] == [pin.line]
-
-
-def test_errors_have_one_line_each() -> None:
-    first, second = UserError("a", "is wrong.", "mend it"), UserError("b", "goes on ...", "read it")
-    assert (first.line, second.line) == ("a: is wrong. Fix: mend it", "b: goes on .... Fix: read it")
-    both = UserError.of([first, second, first])
-    assert str(both) == f"{first.line} Also, {second.line}" and both.lines == f"{first.line}\n{second.line}"
 
 
 def test_an_invalid_record_is_refused_by_its_field(tmp_path: Path) -> None:

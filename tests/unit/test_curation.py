@@ -16,7 +16,6 @@ from curator import SEED, Curator, entries, roles, stage_of, steps
 from httpserver import serving
 from maieutic.benchmarks.kmpbench import items as kmp
 from maieutic.benchmarks.kmpbench.final_answers import grade_rounds
-from maieutic.config import rubrics
 from maieutic.config.curation import STAGES as STAGE_CARDS
 from maieutic.config.curation import Roles, read_stage, stage_names
 from maieutic.config.prompts import template_variables
@@ -24,7 +23,7 @@ from maieutic.core import files
 from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest
 from maieutic.core.records import Item, read_records, write_records
-from maieutic.curation import dialogues, examples, leakage, parsers, quality, rating, rules, sets, standards
+from maieutic.curation import dialogues, examples, leakage, parsers, quality, rules, sets, standards
 from maieutic.curation.parsers import AnswerFormatError
 from maieutic.curation.pipeline import (
     STAGES,
@@ -35,7 +34,7 @@ from maieutic.curation.pipeline import (
     write_dialogues,
     write_flows,
 )
-from maieutic.curation.records import Components, Dialogue, DialogueTurn, Flow, Outcome, Seed
+from maieutic.curation.records import Components, Dialogue, Flow, Outcome, Seed
 from maieutic.curation.rules import ProductRejected, StageAnswer
 from maieutic.curation.seeds import SeedSource, evaluation_seeds, make_seeds, seeds_of
 from maieutic.curation.stage_runner import StageRunner
@@ -720,19 +719,6 @@ def test_examples_with_the_same_id_are_all_kept() -> None:
     named = examples.name_examples("s", records)
     assert list(named) == ["s conv", "s conv #2", "s conv #3", "s other"]
     assert [record["n"] for record in named.values()] == [0, 1, 2, 3]
-
-
-def test_any_turn_of_a_dialogue_can_be_rated() -> None:
-    turns = [
-        DialogueTurn(speaker=speaker, text="x", principles=[]) for _ in range(6) for speaker in ("student", "tutor")
-    ]
-    about = {"problem": "p", "solution": "s", "persona": "", "student_profile": "", "objectives": [], "turns": turns}
-    loaded = rubrics.read_rubric("mrbench_taxonomy")
-    places = Counter(
-        rating.rating_case(loaded, Dialogue(id=str(number), **about), SEED).id.rpartition("-")[2]
-        for number in range(300)
-    )
-    assert set(places) == {"1", "3", "5", "7", "9", "11"} and max(places.values()) < 2 * min(places.values())
 
 
 def test_a_truncated_answer_is_not_a_solution() -> None:

@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -56,22 +55,6 @@ def end(*processes: subprocess.Popen[str]) -> None:
     for process in processes:
         process.kill()
         process.communicate()
-
-
-@pytest.mark.slow
-def test_two_processes_get_two_devices_and_a_third_waits_for_a_killed_one(locks: Path) -> None:
-    first = holder(locks, 1)
-    assert first_line(first) == "0"
-    second = holder(locks, 1)
-    assert first_line(second) == "1"
-    third = holder(locks, 1)
-    try:
-        time.sleep(1.0)
-        assert try_devices(["0", "1"], 1, {}) is None, "both devices are in use, so the third process waits"
-        end(second)
-        assert first_line(third) == "1"
-    finally:
-        end(first, third)
 
 
 def test_all_or_none(locks: Path) -> None:

@@ -317,9 +317,7 @@ def test_two_functions_that_exchange_their_bodies_change_the_digest_of_their_cal
 
 
 @pytest.mark.own_text
-@pytest.mark.parametrize(
-    "module", ["serving.weights", "rewards.loading", "core.records", "config.models", "serving.conversations"]
-)
+@pytest.mark.parametrize("module", ["rewards.loading", "core.records"])
 @pytest.mark.parametrize("passes_on", [False, True])
 def test_a_module_that_moves_changes_no_digest(module: str, passes_on: bool) -> None:
     """The moved module gets another folder and name. passes_on: the old module imports all of its names."""
@@ -644,8 +642,3 @@ def test_a_concurrent_edit_does_not_corrupt_the_cache(tmp_path: Path, monkeypatc
     assert "MEANWHILE" in digest.package_code.__wrapped__().module("tools")
     tools.write_text(text, encoding="utf-8")
     assert "MEANWHILE" not in digest.package_code.__wrapped__().module("tools")
-
-
-def test_neutral_modules_exist_and_have_a_reason() -> None:
-    assert all(read_source(name) is not None and len(why) > 10 for name, why in NEUTRAL_MODULES.items())
-    assert Name("x", WHOLE_MODULE) != Name("x", "")

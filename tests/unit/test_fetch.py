@@ -108,13 +108,6 @@ def test_a_part_file_that_is_too_long_is_discarded(files: str, tmp_path: Path) -
     assert out.read_bytes() == BODY
 
 
-def test_a_server_that_is_down_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(downloads.time, "sleep", lambda _: None)
-    problem = r"http://127.0.0.1:9/x: the download made no progress in 5 tries \(ConnectionError\)"
-    with pytest.raises(UserError, match=problem):
-        get("http://127.0.0.1:9/x", tmp_path / "out")
-
-
 def test_files_of_data_dir_are_fetched_like_downloads(tmp_path: Path) -> None:
     out = tmp_path / "gsm8k.source"
     fetch_dataset(

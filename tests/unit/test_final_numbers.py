@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from maieutic.core.records import Item
 from maieutic.graders.answers import (
     FinalAnswer,
     calculation_result,
-    choose_number,
     grade_answer,
     marks_in,
     read_final,
@@ -42,22 +39,10 @@ def test_a_reply_is_read_as_a_person_reads_it(text: str, value: float | None) ->
     assert (read.why_none is None) == (value is not None)
 
 
-def test_the_table_has_at_least_600_different_cases() -> None:
-    assert len(CASES) >= 600 and len({text for text, _ in CASES}) == len(CASES)
-
-
 def test_every_rule_for_what_is_ambiguous_has_cases_and_the_docs_name_their_file() -> None:
     page = Path("docs/reading-answers.md").read_text(encoding="utf-8")
     assert "`tests/tables/final_numbers.yaml`" in page and "`ambiguous`" in page
     assert len(RULES) >= 35 and all(rule["rule"] and rule["cases"] for rule in RULES)
-
-
-def test_a_reply_without_a_single_number_has_a_reason() -> None:
-    item = Item(id="i", task="t", cluster="c", vars={}, reference={"answer": "4"})
-    [range_] = grade_answer(item, "Final answer: 3 to 5 days", "robust")
-    assert (range_.value, range_.correct, range_.why_none) == (None, None, "no statement: a range")
-    [box] = grade_answer(item, "\\boxed{3 \\times 4}", "robust")
-    assert box.why_none == "no statement: a calculation without its result"
 
 
 @pytest.mark.parametrize(("text", "right"), [
@@ -82,35 +67,6 @@ def test_numbers_have_a_position_and_a_circumstance() -> None:
         ("3", True), ("$5", True), ("2", True), ("30", False),
     ]  # fmt: skip
     assert [text[numeral.start : numeral.end].strip() for numeral in numerals(text)] == ["3", "$5", "2", "30"]
-
-
-HUGE = re.compile(r"(?:\^|\*\*)\s*[({]?\s*\d+\s*(?:\^|\*\*)|(?:\^|\*\*)\s*[({]?\d{3,}|\d{3,}!")
-
-
-def by_math_verify(text: str) -> float | None:
-    """Return the number that the library math-verify reads, as a float."""
-    from math_verify import parse
-
-    logging.getLogger("math_verify").setLevel(logging.CRITICAL)
-    try:
-        if HUGE.search(text) or len(text) > 1000:  # math-verify would compute every digit
-            return None
-        parsed = parse(text, parsing_timeout=None)
-        return float(getattr(parsed[0], "rhs", parsed[0])) if parsed else None
-    except (TypeError, ValueError, OverflowError, AttributeError):
-        return None
-
-
-@pytest.mark.slow
-def test_the_library_of_the_field_agrees_on_what_it_is_made_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """math-verify reads LaTeX and bare numbers; in prose it takes the last number. It is an oracle for the former."""
-    for text in ("\\boxed{42}", "\\boxed{\\frac{3}{4}}", "$\\dfrac{7}{2}$", "\\boxed{-\\frac{3}{4}}", "1,234,567", "-7", "0.125",
-                 "\\boxed{x = 5}", "$\\boxed{42}$", "10^2", "\\boxed{2^{5}}", "\\boxed{2 \\times 10^3}", "1 000"):  # fmt: skip
-        assert same(read_final(text).value, by_math_verify(text)), text
-    agrees = sum(same(by_math_verify(text), value) for text, value in CASES)
-    with capsys.disabled():
-        print(f"\n{len(CASES)} final numbers as a person reads them: math-verify reads {agrees}, ours all")
-    assert agrees < len(CASES) * 0.7, "once it reads prose as people do, it should become the parser"
 
 
 @pytest.mark.parametrize(("content", "value", "why"), [
@@ -189,10 +145,6 @@ def test_a_calculation_gives_the_first_number_behind_it() -> None:
     assert calculation_result("1 + 2 = the 3 boxes hold 12") == FinalAnswer(3.0, "3")
     assert calculation_result("2 * 13 = 26 inches in 13 years") == FinalAnswer(26.0, "26")
     assert calculation_result("1 + 2 = 3 boxes, and 12 more") is None
-
-
-def test_a_range_is_returned_with_its_text() -> None:
-    assert choose_number(numerals("3-5 apples"), last=True) == FinalAnswer(None, "5", "a range")
 
 
 def test_the_last_line_is_read_by_itself() -> None:

@@ -143,16 +143,6 @@ def test_all_unknown_speakers_are_named_once_and_the_flag_settles_them(tmp_path:
     check(tmp_path / "again.jsonl")
 
 
-def test_an_unknown_third_speaker_is_a_doubt_and_its_flag_settles_it(tmp_path: Path) -> None:
-    """Otherwise its messages would become the student's."""
-    path = table(tmp_path / "p.jsonl", ["Tutor: 4?\nStudent: 5\nHelper: try again\nStudent: 6"])
-    with pytest.raises(UserError, match=r"'Helper' \(1\)"):
-        check(path)
-    out = tmp_path / "out.jsonl"
-    write_table(path, out=out, dialogues=HistoryOptions(["dialog"], ["Helper=text"]))
-    check(out)
-
-
 def test_an_empty_list_and_a_column_with_braces_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="of record 1 has no turn"):
         check(table(tmp_path / "p.jsonl", ["[]"]))

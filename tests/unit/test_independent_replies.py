@@ -99,7 +99,7 @@ OPENINGS = {
 def families_of_verdicts(data: Path) -> Iterator[Family]:
     """Yield replies with StepVerify's error descriptions, each followed by a sentence about other steps."""
     records = json.loads((data / "stepverify/dataset.json").read_text(encoding="utf-8"))
-    described = [record for record in records if record["error_description"]][:250]
+    described = [record for record in records if record["error_description"]][:80]
     for record in described:
         step, steps = record["incorrect_index"] + 1, len(record["student_incorrect_solution"])
         why = record["error_description"].strip().rstrip(".") + "."

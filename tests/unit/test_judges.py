@@ -19,7 +19,7 @@ from maieutic.config.rubrics import Criterion, LoadedRubric, Rubric, check_rubri
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Verdict, read_records, write_records
 from maieutic.datasets.mrbench import DESIRED_LABELS, LABELS
-from maieutic.judges.answers import answer_schema, objects_in, parse_verdicts
+from maieutic.judges.answers import answer_schema, parse_verdicts
 from maieutic.judges.fencing import fence_texts, neutralise_text
 from maieutic.judges.grading import DESIRED_SHARE, grades_by_judge
 from maieutic.judges.judging import JudgeSettings, run_judge
@@ -80,10 +80,6 @@ def test_a_huge_answer_has_no_verdict_and_is_parsed_in_time(name: str, form: str
     verdicts = parse_verdicts(card, criteria, HUGE_ANSWERS[name], "length")
     assert [verdict.value for verdict in verdicts] == [None] * max(1, len(criteria))
     assert time.monotonic() - start < 10
-
-
-def test_objects_are_found_in_order() -> None:
-    assert objects_in('x {"a": {"b": 1}} {bad} {"c": 2}') == [{"a": {"b": 1}}, {"b": 1}, {"c": 2}]
 
 
 @pytest.mark.parametrize("reply", INJECTIONS)

@@ -19,7 +19,7 @@ from maieutic.datasets.mrbench import DESIRED_LABELS, LABELS
 from maieutic.judges import stage as judges_stage
 from maieutic.launch.config_files import merged_configuration
 from maieutic.people.pairs import PREFERENCE_RUBRIC
-from maieutic.people.sample import Candidate, Key
+from maieutic.people.sample import Key
 from maieutic.people.sample_sizes import FEWEST_PILOT_LABELS
 from maieutic.plan.rules import RulePlan
 from maieutic.preparation import stage as preparation_stage
@@ -119,12 +119,6 @@ def run_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Change to the finished run's folder and return it."""
     monkeypatch.chdir(folder)
     return folder
-
-
-def test_replies_to_unrequested_tasks_are_left_out(run_folder: Path) -> None:
-    items_by_task = {TASK: labelling.task_items_by_id("mrbench", TASK)}
-    assert reply_turns("mrbench", "far", items_by_task).keys() == {(TASK, item) for item in items_by_task[TASK]}
-    assert reply_turns("mrbench", "far", {}) == {}
 
 
 def draw(run_folder: Path, out: Path, names: list[str] | None = None, **options: Any) -> Key:
@@ -244,22 +238,6 @@ def test_unsuitable_options_are_one_line(
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
-def test_verdicts_by_another_rubric_are_ignored(
-    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan, loaded = plan_of(run_folder), read_rubric(RUBRIC)
-    before = labelling.verdicts_by_judge(plan, loaded, "mrbench")
-    assert set(before) == {"one", "two"}
-    foreign = Judgement(
-        id="new", task=TASK, tutor="far", rubric="mrbench_critic", key="k", raw="",
-        verdicts=[Verdict(criterion="c", value="Yes")],
-    )  # fmt: skip
-    write_records(tmp_path / "more.jsonl", [foreign])
-    original, more = labelling.batch_verdicts, str(tmp_path / "more.jsonl")
-    monkeypatch.setattr(labelling, "batch_verdicts", lambda *args: [*original(*args), more])
-    assert labelling.verdicts_by_judge(plan, loaded, "mrbench") == before
-
-
 def test_a_rubric_may_have_its_own_guideline(
     run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,12 +267,6 @@ def test_impossible_doubling_is_refused(
     assert not (tmp_path / "s").exists()
 
 
-def test_pairs_are_not_planned(run_folder: Path) -> None:
-    options = LabelOptions(n=6, tasks=[TASK], against="far")
-    with pytest.raises(UserError, match=r"^--against: cannot be combined with --plan\. Fix: remove --plan$"):
-        label(configfile=[run_file(run_folder)], annotators=["ann"], options=options, plan=True)
-
-
 def test_a_sample_never_overwrites_another(run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^--out: expected a folder, found none.*add --out labels-1"):
         label(configfile=[run_file(run_folder)], annotators=["ann"], options=LabelOptions(n=6, tasks=[TASK]))
@@ -311,25 +283,6 @@ def test_missing_files_of_the_run_are_named(run_folder: Path, tmp_path: Path, mo
     unjudged = run_file(tmp_path, judges=[])
     with pytest.raises(UserError, match=r"^run\.tasks: no task of this run is judged.*add a judge with a rubric"):
         label(configfile=[unjudged], annotators=["ann"], out=tmp_path / "s", options=LabelOptions())
-
-
-def test_a_missing_picture_is_named_before_anything_is_written(
-    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = labelling.candidates_of
-
-    def with_picture(*arguments: Any) -> tuple[list[Candidate], JudgeVerdicts]:
-        candidates, judged = original(*arguments)
-        pictured = [
-            candidate._replace(item=candidate.item.model_copy(update={"images": ["gone.png", "lost.png"]}))
-            for candidate in candidates
-        ]
-        return pictured, judged
-
-    monkeypatch.setattr(labelling, "candidates_of", with_picture)
-    with pytest.raises(UserError, match=r"gone\.png: does not exist.*run snakemake first: it downloads the pictures"):
-        draw(run_folder, tmp_path / "s")
-    assert not list(tmp_path.iterdir())
 
 
 def test_whose_replies_may_be_drawn(run_folder: Path) -> None:
@@ -393,21 +346,6 @@ def test_a_rubric_of_a_task_that_is_not_labelled_is_refused(run_folder: Path) ->
     turned = plan_of(run_folder, judges=["two", "one"], tasks=["kmpbench/ec", "mrbench"])
     name = rubric_for_people(turned, None, None).name
     assert name == RUBRIC, "the leading judge decides, whatever the order of tasks"
-
-
-def test_leading_verdicts_and_disputes() -> None:
-    judged = JudgeVerdicts({})
-    assert judged.leading_verdict("t/1", "x", "c", "Yes") == "not judged" and not judged.is_disputed("t/1", "x", ["c"])
-    judged.add({"one": {("t/1", "x", "c"): "Yes", ("t/1", "x", "d"): "No", ("t/2", "x", "c"): None}})
-    assert not judged.is_disputed("t/1", "x", ["c", "d"]), "a single judge cannot disagree"
-    judged.add({"two": {("t/1", "x", "c"): "Yes", ("t/1", "x", "d"): "Yes"}})
-    judged.add({"one": {("t/3", "x", "c"): "No"}})
-    words = [judged.leading_verdict(item, "x", "c", "Yes") for item in ("t/1", "t/2", "t/3", "t/4")]
-    assert words == ["desired", "unreadable", "not desired", "unreadable"]
-    assert judged.is_disputed("t/1", "x", ["c", "d"]) and judged.is_disputed("t/1", "x", ["d"])
-    assert not judged.is_disputed("t/1", "x", ["c"])
-    assert not judged.is_disputed("t/2", "x", ["c"])
-    assert judged.is_disputed("t/3", "x", ["c"]), "a missing verdict differs from a verdict"
 
 
 def test_pairs_are_of_one_item_and_of_replies_that_differ(

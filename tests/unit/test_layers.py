@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 from maieutic.benchmarks import BENCHMARKS
-from maieutic.plan.digest import command_functions
-from run_configs import STAGES, rule_bodies
 
 PACKAGE = Path("workflow/maieutic")
 pytestmark = pytest.mark.own_text
@@ -41,27 +39,3 @@ def test_generic_code_names_no_benchmark() -> None:
             if text in BENCHMARKS:
                 benchmark_names.setdefault(str(path.relative_to(PACKAGE)), []).append(text)
     assert benchmark_names == {}
-
-
-RULE_BODIES = rule_bodies()
-
-
-@pytest.mark.parametrize("rule", RULE_BODIES)
-def test_the_command_job_and_inputs_of_a_rule_are_in_one_folder(rule: str) -> None:
-    """Inputs that other stages select too are in `plan`, or in the folder of the stage that makes these files."""
-    path, body = RULE_BODIES[rule]
-    commands = re.findall(r'command\(\s*"([\w-]+)"', body)
-    folders = {command_functions()[name].module.partition(".")[0] for name in commands}
-    for command, job in re.findall(r'job\("(\w+)"(?:, "(\w+)")?\)', body):
-        folders |= {module.__name__.split(".")[1] for module in STAGES if hasattr(module, f"{job or command}_job")}
-    assert len(folders) <= 1, folders
-    layers = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0][
-        "layers"
-    ]
-    height = {name: number for number, layer in enumerate(layers) for name in layer.split(" : ")}
-    aliases = dict(
-        re.findall(r"^from maieutic\.(\w+)\S* import stage as (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
-    )
-    named = {alias: folder for folder, alias in aliases.items()} | {"inputs": "plan"}
-    for alias in re.findall(r"plan\.select\(\s*(\w+)\.", body):
-        assert all(height[named[alias]] >= height[folder] for folder in folders), alias

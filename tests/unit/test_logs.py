@@ -6,14 +6,12 @@ import logging
 import os
 import re
 import sys
-import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from maieutic.core import plugins, progress
+from maieutic.core import progress
 from maieutic.core.jobs import Job
 from maieutic.core.logs import LOG_ONLY, log_to
 
@@ -71,28 +69,6 @@ def test_log_records_reach_log_and_terminal_once_each(tmp_path: Path) -> None:
         assert text.count("a child's") == (2 if path == log else 0)
 
 
-def test_a_log_is_made_with_its_folder_and_appended_to(tmp_path: Path) -> None:
-    log = tmp_path / "c/d/rule.log"
-    with terminal(tmp_path / "terminal"):
-        log_to(log)
-        os.write(1, b"output\n")
-        assert log.read_text() == "output\n"
-        log.write_text("")  # output after another program has truncated the file is appended
-        os.write(2, b"later\n")
-    assert log.read_text() == "later\n"
-    assert (log.stat().st_mode & 0o777) == 0o644 & ~current_umask()
-    with terminal(tmp_path / "terminal"):  # a second attempt: the folder exists
-        log_to(log)
-    assert log.read_text() == ""
-
-
-def current_umask() -> int:
-    """Return the process's mask for new files."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def test_a_person_at_the_command_line_gets_everything_on_the_terminal(tmp_path: Path) -> None:
     with terminal(tmp_path / "terminal") as output:
         log_to(None)
@@ -103,13 +79,6 @@ def test_a_person_at_the_command_line_gets_everything_on_the_terminal(tmp_path: 
 
 
 # progress -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("seconds", "expected"), [
-    (0, "0:00"), (9.99, "0:09"), (60, "1:00"), (125, "2:05"), (3599, "59:59"), (3600, "1:00:00"), (7384, "2:03:04"),
-])  # fmt: skip
-def test_a_time_is_hours_minutes_seconds(seconds: float, expected: str) -> None:
-    assert progress.format_duration(seconds) == expected
 
 
 class Clock:
@@ -145,103 +114,7 @@ def test_progress_lines_have_counts_rates_and_time_left(
     assert len(caplog.messages) == 2
 
 
-def test_the_last_line_is_logged_once_and_has_no_time_left(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
-    caplog.set_level(logging.INFO)
-    meter = progress.Progress("judge", 2)
-    meter.step()
-    clock.now += 8.0
-    meter.step()
-    assert not caplog.messages, "the caller logs the last line"
-    meter.log_line()
-    assert caplog.messages == ["judge: 2/2, 0.2 requests/s, 0 tokens/s"]
-    empty = progress.Progress("nobody", 0)
-    empty.log_line()
-    single = progress.Progress("one", 3)
-    single.step(tokens=5)
-    single.log_line()
-    assert caplog.messages[1:] == ["nobody: 0/0", "one: 1/3"], "a single moment has no rate"
-
-
-def test_requests_that_were_not_sent_have_not_failed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
-    caplog.set_level(logging.INFO)
-    meter = progress.Progress("tutor", 9)
-    for later, sent in [(False, False)] * 5 + [(True, True)] * 3:
-        meter.fail("x", later, sent)
-    clock.now += 4.0
-    meter.log_line()
-    meter.fail("y")
-    meter.log_line()
-    assert caplog.messages == ["tutor: 8/9, 5 not sent, 3 in batches", "tutor: 9/9, 1 failed, 5 not sent, 3 in batches"]
-    assert meter.failed == 9
-
-
-@pytest.mark.parametrize("batches", [1, 2, 3, 10])
-@pytest.mark.parametrize("size", [2, 40, 150, 300])
-def test_the_rate_of_batches_is_that_of_the_whole(
-    batches: int, size: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A forward pass with 40 conversations ends all of them within microseconds, which must not raise the rate."""
-    clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
-    meter = progress.Progress("reward", 5000)
-    meter.logged_at = 1e9
-    meter.step(known=True)
-    for _ in range(batches):
-        clock.now += 8.0
-        for number in range(size):
-            clock.now += 1e-6 * (number > 0)
-            meter.step(tokens=16)
-    caplog.set_level(logging.INFO)
-    meter.log_line()
-    assert caplog.messages[0].startswith(f"reward: {batches * size + 1}/5000, 1 from the journal, ")
-    rate = float(caplog.messages[0].split(", ")[2].removesuffix(" requests/s"))
-    assert rate == pytest.approx(size / 8, abs=0.18), "a batch's time counts one request more or less"
-    assert f", {2 * size} tokens/s, " in caplog.messages[0]
-
-
-def test_the_rate_is_of_the_last_two_hundred_requests(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
-    meter = progress.Progress("tutor", 1000)
-    meter.logged_at = 1e9
-    for _ in range(300):
-        clock.now += 10.0  # slow at first
-        meter.step()
-    for _ in range(200):
-        clock.now += 0.5
-        meter.step()
-    caplog.set_level(logging.INFO)
-    meter.log_line()
-    assert "tutor: 500/1000, 2.0 requests/s" in caplog.messages[0]
-
-
 # plug-ins, jobs, files, paths -----------------------------------------------------------------------------------------
-
-
-def test_tables_of_benchmarks_are_one_and_no_key_is_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    modules: dict[str, Any] = {
-        "maieutic.benchmarks": types.SimpleNamespace(BENCHMARKS=("one", "two")),
-        "maieutic.benchmarks.one.graders": types.SimpleNamespace(GRADERS={"a": 1, "b": 2}),
-        "maieutic.features": types.SimpleNamespace(FEATURES=("three",)),
-        "maieutic.three.graders": types.SimpleNamespace(GRADERS={"c": 3}),
-    }
-    monkeypatch.setattr(plugins, "import_module", modules.__getitem__)
-    monkeypatch.setattr(plugins, "find_spec", modules.get)
-    assert plugins.merged_plugin_tables("graders", "GRADERS") == {"a": 1, "b": 2, "c": 3}, "a feature plugs in too"
-    assert list(plugins.plugin_packages()) == ["one", "two", "three"]
-    modules["maieutic.three.graders"].GRADERS = {"c": 3, "b": 4, "a": 5}
-    with pytest.raises(ValueError, match=r"^three\.graders\.GRADERS: another folder also defines a, b$"):
-        plugins.merged_plugin_tables("graders", "GRADERS")
 
 
 class Example(Job):

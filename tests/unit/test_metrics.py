@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from maieutic.config.cards import CARDS, read_card
 from maieutic.core.records import Item, Reply, Score, Turn
-from maieutic.core.stats import Array, BootstrapSettings, bootstrap_interval
+from maieutic.core.stats import BootstrapSettings
 from maieutic.replies.baselines import TUTORS
 from maieutic.replies.parsing import grades_of
 from maieutic.scores.metrics import (
@@ -20,7 +20,6 @@ from maieutic.scores.metrics import (
     macro_f1,
     macro_f1_of_occurring,
     mean_of_part_means,
-    metric_from_counts,
     no_reason_read,
     part_mean,
     weighted_f1,
@@ -106,30 +105,6 @@ def test_numbers_of_twenty_digits_are_labels_as_others() -> None:
         assert METRICS[name].value(items) == pytest.approx(ORACLES[name](coded))
 
 
-def test_a_metric_of_counts_adds_them_up_over_items() -> None:
-    """Counts are added up by column over items. Sums for which `is_open` is true have no value."""
-    received = []
-
-    def is_open(sums: Array) -> bool:
-        received.append(sums.tolist())
-        return bool(sums[0] == 0)
-
-    def counts(items: Sequence[GradedItem]) -> Array:
-        return np.array([[item.value, 1.0, 5.0] for item in items])
-
-    def share_of(sums: Array) -> Array:
-        return sums[..., 0] / sums[..., 1]
-
-    metric = metric_from_counts(counts, share_of, is_open)
-    assert metric.value([GradedItem(value, None, None) for value in (1.0, 0.0, 1.0, 0.0)]) == 0.5
-    assert np.isnan(metric.value([GradedItem(0.0, None, None)]))
-    assert received == [[2.0, 4.0, 20.0], [0.0, 1.0, 5.0]]
-    assert (metric.counts, metric.from_sums) == (counts, share_of)
-    assert metric_from_counts(counts, share_of).value([GradedItem(0.0, None, None)]) == 0.0, (
-        "without a rule, no value is open"
-    )
-
-
 def test_f1_averages_the_classes_that_occur_in_each_resample() -> None:
     """Columns of two classes: hits, predictions, true members. A resample may lack a class or only predict it."""
     sums = np.array([[1.0, 0.0, 1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 1.0, 1.0, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0, 1.0, 3.0]])
@@ -154,40 +129,6 @@ def test_means_of_parts_use_their_own_columns() -> None:
 def test_a_value_is_open_if_no_reason_could_be_read(sums: tuple[int, ...], is_open: bool) -> None:
     """Reasons that were read and are all wrong score 0, which is a value."""
     assert no_reason_read(np.array(sums, dtype=float)) is is_open
-
-
-def test_interval_of_a_proportion_is_the_normal_one() -> None:
-    """Independent items: p +- 1.96 sqrt(p(1-p)/n)."""
-    hits = (np.arange(1000) < 300).astype(float)
-    counts = np.stack([hits, np.ones(1000)], axis=1)
-    metric = METRICS["accuracy"]
-    interval = bootstrap_interval(counts, metric.from_sums, [str(i) for i in range(1000)], BootstrapSettings(4000, 1))
-    half = 1.96 * np.sqrt(0.3 * 0.7 / 1000)
-    assert (interval.low, interval.high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.003)
-
-
-def test_interval_of_doubled_items_is_that_of_the_problems() -> None:
-    """Ten copies of every item add no information, so with clusters the interval must not shrink."""
-    hits = (np.arange(100) < 30).astype(float)
-    counts = np.stack([hits, np.ones(100)], axis=1)
-    names = [str(i) for i in range(100)]
-    metric = METRICS["accuracy"]
-    single = bootstrap_interval(counts, metric.from_sums, names, BootstrapSettings(2000, 1))
-    tenfold = bootstrap_interval(np.tile(counts, (10, 1)), metric.from_sums, names * 10, BootstrapSettings(2000, 1))
-    assert tenfold == pytest.approx(single)
-    naive = bootstrap_interval(
-        np.tile(counts, (10, 1)), metric.from_sums, [str(i) for i in range(1000)], BootstrapSettings(2000, 1)
-    )
-    assert naive.high - naive.low < 0.4 * (single.high - single.low)
-
-
-def test_same_seed_same_interval_and_one_problem_has_none() -> None:
-    counts = np.stack([RNG.random(50), np.ones(50)], axis=1)
-    metric = METRICS["mean"]
-    names = [str(i % 20) for i in range(50)]
-    expected = bootstrap_interval(counts, metric.from_sums, names, BootstrapSettings(500, 3))
-    assert bootstrap_interval(counts, metric.from_sums, names, BootstrapSettings(500, 3)) == expected
-    assert bootstrap_interval(counts, metric.from_sums, ["p"] * 50, BootstrapSettings(500, 3)) == (None, None)
 
 
 def scores_of(task: str, tutor: str, data: Path) -> dict[tuple[str, str], Score]:

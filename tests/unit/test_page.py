@@ -274,18 +274,6 @@ def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(editable_copy:
     assert changed_files == {"problem_solving": [f"{name}, edited"], "socratic_questioning": []}
 
 
-def test_data_that_differ_from_the_shipped_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Plan(configuration(tasks=["mathtutorbench"]))
-    data_checksums = dict(provenance.shipped_checksums()["data"])
-    names = [run_provenance.source_file_name(name, "demo") for name in plan.datasets]
-    first, second = [name for name in names if name in data_checksums][:2]
-    del data_checksums[first]
-    data_checksums[second] = "another"
-    checksums = {**provenance.shipped_checksums(), "data": data_checksums}
-    monkeypatch.setattr(provenance, "shipped_checksums", lambda: checksums)
-    assert provenance_of_plan(plan, CodeState(commit=None)).differs == {first: "not shipped", second: "another file"}
-
-
 def test_a_grader_depends_on_its_rubric_or_instruction() -> None:
     config = shipped()
     config["models"]["elsewhere"] = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["kmp_error_reason"]}

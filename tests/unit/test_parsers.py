@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import yaml
 from hostile_texts import item_for
 from maieutic.core.records import SCORINGS, Grade, Item
 from maieutic.core.thinking import cut_at_stop, has_unknown_mark, split_thinking
-from maieutic.graders.answers import RELEASED_AMOUNT, released_corrected_number
+from maieutic.graders.answers import RELEASED_AMOUNT
 from maieutic.graders.registry import GRADERS
 from maieutic.graders.short_answers import released_step
 from maieutic.graders.solution_numbers import quotient
@@ -225,12 +224,6 @@ def test_a_fraction_is_its_value_or_nothing(over: str, under: str, text: str) ->
     assert quotient(over, under) == text
 
 
-def test_a_step_of_more_digits_than_python_reads_is_reported() -> None:
-    [reading] = GRADERS["step"].read(item(step=2), "9" * 5000, "paper_compat")
-    why = "the released code fails: a number of more than 4,300 digits"
-    assert (reading.value, reading.correct, reading.raw, reading.why_none) == (None, None, "", why)
-
-
 RELEASED_PATTERN = re.compile(r"\$?([-,\d]*\.?\d+)")  # verbatim from eth-lre/mathtutorbench
 
 
@@ -240,18 +233,3 @@ def test_the_linear_form_of_a_released_pattern_finds_the_same() -> None:
     for _ in range(20_000):
         text = "".join(rng.choice("$-,,.12 a") for _ in range(rng.randint(0, 16)))
         assert [number for number in RELEASED_AMOUNT.findall(text) if number] == RELEASED_PATTERN.findall(text), text
-
-
-@pytest.mark.parametrize("sign", ["-", ",", "-,", "$-", "$"])
-def test_a_run_of_signs_is_read_in_linear_time(sign: str) -> None:
-    def seconds(size: int) -> float:
-        text = (sign * size)[:size]
-        return min(timed(lambda: released_corrected_number(text)) for _ in range(3))
-
-    assert seconds(1_000_000) < 2.0 and released_corrected_number(sign * 9) is None
-
-
-def timed(work: Callable[[], object]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began

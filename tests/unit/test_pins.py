@@ -20,7 +20,7 @@ from maieutic.core.errors import UserError
 from maieutic.launch import config_files
 from maieutic.launch.config_files import merged_configuration
 from maieutic.tools import pinning
-from maieutic.tools.pinning import LOCK_HEADER, pin, pin_of_dataset, used_entries, write_lock
+from maieutic.tools.pinning import pin, pin_of_dataset, used_entries
 from shipped import shipped
 
 FIRST, SECOND = "1" * 40, "2" * 40
@@ -136,13 +136,6 @@ def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCapt
         match=r"--update: not among the models and datasets of the run: nwest, tables\. Fix: pass names of models or datasets",
     ):
         pin(update=["nwest", "tagged", "tables"])
-
-
-@pytest.mark.parametrize(("edition", "datasets"), [("published", True), ("demo", False)])
-def test_the_demos_own_files_need_no_pin(edition: str, datasets: bool) -> None:
-    config = shipped()
-    config["edition"] = edition
-    assert bool(used_entries(config).datasets) is datasets and "smollm2-135m" in used_entries(config).models
 
 
 def test_another_tag_is_pinned_anew(place: Path) -> None:
@@ -316,22 +309,6 @@ def test_models_of_extensions_are_looked_up_too() -> None:
     curation["roles"]["generator"] = "gemma-2-2b"
     tuning["base"] = "qwen2.5-math-7b-base"
     assert {"gemma-2-2b", "qwen2.5-math-7b-base"} <= set(used_entries(raw).models)
-
-
-def test_a_lock_reads_as_it_is_written(tmp_path: Path) -> None:
-    """Sorted by name, keys in the declared order, absent values left out, lines of 120 characters not wrapped."""
-    words = "wörter " * 15
-    file = DatasetPin(
-        address=f"https://x/{words.strip()}", sha256=SHA, records=2, source="https://x/b", date="2026-01-02"
-    )
-    model = ModelPin(repo="org/m", wanted="main", revision=FIRST, source="https://x/m", date="2026-01-02")
-    write_lock(tmp_path / "deep/lock.yaml", Pins(datasets={"b": file, "a": file}, models={"z": model, "y": model}))
-    text = (tmp_path / "deep/lock.yaml").read_text(encoding="utf-8")
-    entry = f"    address: https://x/{words.strip()}\n    sha256: {SHA}\n    records: 2\n    source: https://x/b\n    date: '2026-01-02'\n"
-    lines = text.removeprefix(LOCK_HEADER)
-    assert lines.startswith(f"datasets:\n  a:\n{entry}  b:\n{entry}models:\n  y:\n    repo: org/m\n")
-    assert lines.index("  y:") < lines.index("  z:") and text.startswith(LOCK_HEADER)
-    assert read_pins(tmp_path / "deep/lock.yaml").datasets["a"] == file
 
 
 @pytest.mark.parametrize(("text", "type_name"), [("- a\n", "a list"), ("word", "a str"), ("3", "a int")])

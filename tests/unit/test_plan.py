@@ -14,12 +14,9 @@ import pytest
 from maieutic.config import cards
 from maieutic.config.models import RewardModel, VllmModel, WeightsOnly
 from maieutic.config.rubrics import Rubric, read_rubric
-from maieutic.config.settings import read_config
 from maieutic.core.errors import UserError
-from maieutic.datasets.registry import LOADERS
 from maieutic.judges import stage as judges_stage
-from maieutic.launch import shell_lines
-from maieutic.launch.shell_lines import constraints_of, judges_with_engine, one_of
+from maieutic.launch.shell_lines import judges_with_engine
 from maieutic.plan import checks, digest, inputs
 from maieutic.plan.inputs import entry_for_scoring, entry_for_training
 from maieutic.plan.plan import Plan
@@ -165,13 +162,6 @@ def test_scoring_keys_retrain_nothing_and_training_keys_rescore_nothing() -> Non
     assert entry_for_training(often) != entry_for_training(entry)
 
 
-def test_patterns_match_the_names_of_the_run_and_nothing_else(plan: RulePlan) -> None:
-    patterns = constraints_of(plan)
-    assert re.fullmatch(patterns["tutor"], "echo") and not re.fullmatch(patterns["tutor"], "echo2")
-    assert not re.fullmatch(one_of([]), "") and not re.fullmatch(one_of([]), "a")
-    assert re.fullmatch(one_of(["a.b"]), "a.b") and not re.fullmatch(one_of(["a.b"]), "axb")
-
-
 def judged_plan(rubrics: list[str], **run: object) -> Plan:
     """Return the plan of two benchmarks and a judge with these rubrics."""
     config = raw(tutors=["echo"], tasks=["mrbench", "kmpbench/ec"], judges=["demo-judge"], **run)
@@ -301,11 +291,6 @@ def test_a_job_asks_the_machine_for_what_its_model_needs(plan: RulePlan) -> None
     assert plan.models_of({"benchmark": "mrbench"}) == []
 
 
-def test_variables_of_a_line_are_literal() -> None:
-    assert shell_lines.environment_assignments(A="x y", B="{z}", C="") == "A='x y' B='{{z}}' C=''"
-    assert shell_lines.environment_assignments() == ""
-
-
 @pytest.mark.parametrize(("entry", "with_code"), [
     ({"engine": "vllm"}, False), ({"engine": "vllm", "trust_remote_code": True}, True), ({"engine": "weights"}, False),
     ({"engine": "reward"}, False), ({"engine": "reward", "trust_remote_code": True}, True),
@@ -407,17 +392,6 @@ def test_a_judges_cards_are_checked_by_name(
     with pytest.raises(UserError) as fault:
         plan_of(config)
     assert fault.value.line == f"{judges_stage.rubric_path(name)}: {line}"
-
-
-def test_a_labelled_set_needs_a_judge_with_a_fitting_rubric(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plan_of(raw(tasks=["mrbench"], tutors=["echo"], judges=[], reward_models=[], labels=["mrbench"]))
-    monkeypatch.setitem(vars(plan), "taxonomy_releases", [])
-    with pytest.raises(UserError) as fault:
-        judges_stage.check_labels(plan)
-    assert fault.value.line.startswith(
-        "run.labels[0]: no judge in run.judges has a rubric for mrbench. Fix: add a judge with"
-    )
-    assert "(one of [mrbench_" in fault.value.line
 
 
 def labels_rubric(*labels: str) -> Any:
@@ -560,18 +534,6 @@ def test_tutors_are_compared_by_the_judges_of_each_task() -> None:
     without = Plan(check_config(raw(tutors=["echo"], tasks=["mrbench"], judges=[])))
     assert scores_stage.compare_tutors_job(without, "mrbench").judging == {}
     assert "judge" in scores_stage.absent_grader_kinds(without, "mrbench")
-
-
-def test_reasons_why_a_tutor_gets_no_request_are_phrased_for_the_page() -> None:
-    config = raw(tutors=["reference", "blind", "seeing"], tasks=["mathtutorbench", "tutorbench"])
-    config["models"] |= {"blind": {**HOSTED, "images": False}, "seeing": {**HOSTED, "images": True}}
-    plan = Plan(read_config(config))
-    chosen = [loaded.card for loaded in plan.cards.values()]
-    pictures = next(card for card in chosen if card.images)
-    unanswered = next(card for card in chosen if not LOADERS[card.loader].has_human_reply)
-    assert plan.why_not_answerable(pictures, "blind") == "this tutor does not accept pictures"
-    assert plan.why_not_answerable(unanswered, "reference") == "these items have no human reply"
-    assert plan.why_not_answerable(pictures, "seeing") is plan.why_not_answerable(unanswered, "seeing") is None
 
 
 # Rules that train or score with a model and never send a request

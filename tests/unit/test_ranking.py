@@ -306,7 +306,7 @@ def test_a_run_in_which_nothing_can_be_ranked_names_the_reason(tmp_path: Path) -
     assert "no value that can be compared with a trivial tutor" in ranked(tmp_path, ["a"], alone, TASKS[:1]).sentence
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_order_of_the_run_file_changes_nothing(seed: int, tmp_path: Path) -> None:
     """Runs of random make-up: values, floors, ceilings, missing items; three orders of tutors and tasks each."""
     chance = random.Random(seed)

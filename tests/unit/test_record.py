@@ -323,15 +323,6 @@ def test_bfloat16_is_read_from_the_processors_flags(
 
 
 @pytest.mark.slow
-def test_an_archive_is_checked_as_a_folder_is(run: Path, tmp_path: Path) -> None:
-    share(run=run, out=tmp_path / "run.zip")
-    assert not (tmp_path / "run").exists() and zipfile.is_zipfile(tmp_path / "run.zip")
-    verify(tmp_path / "run.zip")
-    with pytest.raises(UserError, match="already exists"):
-        share(run=run, out=tmp_path / "run.zip")
-
-
-@pytest.mark.slow
 def test_an_archive_lies_beside_a_folder_of_its_name(run: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run/mine").write_text("kept")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import zipfile
 from pathlib import Path
@@ -164,14 +163,6 @@ def test_a_reply_is_matched_by_its_prompt(tmp_path: Path, items: list[Path]) -> 
     assert [reply.text for reply in replies.values() if not reply.error] == ["2"]
     with pytest.raises(UserError, match=r"record 1: no item has this prompt\. Fix: add an id to each record"):
         read(tmp_path, items, [{"prompt": "What?", "reply": "2"}])
-
-
-def test_replies_are_read_from_csv(tmp_path: Path, items: list[Path]) -> None:
-    file = tmp_path / "mine.csv"
-    with open(file, "w", newline="", encoding="utf-8") as handle:
-        csv.writer(handle).writerows([("id", "reply"), ("problem_solving-1", 'It is "2",\nsurely')])
-    replies = read_file(tmp_path, items, file, "mathtutorbench/problem_solving")
-    assert replies["problem_solving-1"].text == 'It is "2",\nsurely'
 
 
 def test_a_line_of_another_task_is_accepted_and_a_named_task_must_match(tmp_path: Path, items: list[Path]) -> None:

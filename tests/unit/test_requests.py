@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from conftest import enter_checkout
 from httpserver import chat, scripted, serving
-from maieutic.config import cards
 from maieutic.core import paths
 from maieutic.core.journal import FinishedRequest
 from maieutic.judges import stage as judges_stage
@@ -24,9 +23,7 @@ from maieutic.launch.requests import (
     VERDICT_TOKENS,
     NewRequests,
     ResultFiles,
-    about,
     estimated_label_checks,
-    mean_answer_tokens,
     measured_sizes,
     new_label_checks,
     new_replies,
@@ -185,18 +182,6 @@ def test_planned_jobs_are_counted_by_stage(plan: RulePlan) -> None:
     assert new_requests(plan, [parsing]) == []
 
 
-@pytest.mark.parametrize(("parts", "words"), [
-    ([(3, True, False), (0, True, False)], ""),
-    ([(3, True, False), (2, False, True)], "at most about "),
-    ([(3, False, False), (2, False, True)], "about "),
-    ([(0, False, False)], ""),
-    ([(None, False, False)], "about "),
-    ([], ""),
-])  # fmt: skip
-def test_a_number_of_requests_says_how_sure_it_is(parts: list[tuple[int | None, bool, bool]], words: str) -> None:
-    assert about(NewRequests("tutors", "t", "m", n, exact=exact, answered=kept) for n, exact, kept in parts) == words
-
-
 @pytest.mark.parametrize(("parts", "exact", "answered"), [
     ([(0, True, False), (0, True, False)], True, False),
     ([(0, True, False), (2, False, True)], False, True),
@@ -297,16 +282,6 @@ def test_the_estimated_number_of_probed_replies_is_at_most_the_judges_limit(chec
     assert [part.requests for part in parts] == [2 + 2 * len(PROBES), 4]
 
 
-def test_verdicts_on_an_unmeasured_task_are_estimated_as_one_request_per_item(
-    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(requests, "measured_sizes", lambda: {})
-    card = plan.card(BENCHMARK, TASK)
-    items = plan.item_count(card)
-    estimate = requests.estimated_verdicts(plan, JUDGE, card, TUTOR)
-    assert estimate[:3] == (items, items * tokens_of_chars(4000.0), items * VERDICT_TOKENS) and items > 1
-
-
 def test_requests_about_unmeasured_pairs_or_releases_are_unknown(
     check_plan: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,34 +351,7 @@ def requests_to_tutor(number: int | None) -> NewRequests:
     return NewRequests("tutors", "t", "t", number, 80.0, 40.0)
 
 
-def test_requests_of_an_unmeasured_task_are_estimated_with_default_lengths(
-    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(requests, "measured_sizes", lambda: {})
-    [loaded] = [loaded for loaded in plan.benchmarks[BENCHMARK] if loaded.card.task == TASK]
-    estimate = requests.estimated_replies(plan, loaded, 1)
-    assert estimate.requests and estimate.requests > 1
-    assert estimate[1:3] == (estimate.requests * tokens_of_chars(2000.0), estimate.requests * tokens_of_chars(600.0))
-
-
 class Answers(dict[str, SimpleNamespace]):
     """Answers of a journal. others: answers of other journals."""
 
     others: tuple[dict[str, SimpleNamespace], ...] = ()
-
-
-def test_estimated_answers_have_the_mean_length_of_those_on_file_or_measured(plan: RulePlan) -> None:
-    """Without answers in this or another journal, the measured answers to each task count, else a default length."""
-    answers = Answers()
-    on_file: Any = SimpleNamespace(journal=SimpleNamespace(answers=answers))
-    tasks = [plan.selected_card(cards.card_path(BENCHMARK, task), plan.run.protocol) for task in (TASK, "fqa")]
-    measured = [measured_sizes()[BENCHMARK, loaded.card.task, ""].answer_chars for loaded in tasks]
-    assert measured[0] != measured[1]
-    assert mean_answer_tokens(on_file, tasks) == pytest.approx(tokens_of_chars(sum(measured) / 2))
-    assert mean_answer_tokens(on_file, tasks[:1]) == pytest.approx(tokens_of_chars(measured[0]))
-    assert mean_answer_tokens(on_file, []) == 150.0
-    answers["a"] = SimpleNamespace(completion_tokens=None)
-    assert mean_answer_tokens(on_file, []) == 150.0, "an answer without a token count does not count"
-    answers.others = ({"b": SimpleNamespace(completion_tokens=30)}, {"c": SimpleNamespace(completion_tokens=50)})
-    answers["d"] = SimpleNamespace(completion_tokens=10)
-    assert mean_answer_tokens(on_file, tasks) == 30.0

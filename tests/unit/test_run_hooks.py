@@ -149,17 +149,6 @@ def test_jobs_get_the_run_files_in_a_form_that_can_be_typed(tmp_path: Path, monk
     )
 
 
-def test_called_models_are_those_of_the_jobs_that_send_requests(plan: RulePlan) -> None:
-    tutor = {"benchmark": "mrbench", "tutor": "served"}
-    planned = [
-        job("generate_replies", tutor, server_gpus=2), job("generate_replies", tutor, server_gpus=2),
-        job("judge_replies", {"judge": "one", "benchmark": "mrbench", "batch": "far"}, server_gpus=0),
-        job("parse_replies", {"benchmark": "mrbench", "tutor": "far"}), job("all"),
-    ]  # fmt: skip
-    assert hooks.called_models(plan, planned) == ["near", "served"], "a judge's model instead of the judge"
-    assert hooks.called_models(plan, []) == []
-
-
 @pytest.mark.parametrize(("resources", "partition"), [
     ({}, None), ({"slurm_partition": "gpu"}, "gpu"), ({"slurm_partition": "gpu", "cluster": "b"}, None),
     ({"slurm_partition": "gpu", "clusters": "b"}, None), ({"slurm_partition": "gpu", "slurm_cluster": "b"}, None),
@@ -276,49 +265,6 @@ def test_a_page_with_other_settings_is_reported_before_it_is_overwritten(
     own_config.write_text("run: [", encoding="utf-8")
     with pytest.raises(UserError, match="delete the file: the next run writes it again"):
         hooks.start_run(plan, workflow_of([]))
-
-
-def test_the_reason_of_each_failed_job_is_kept() -> None:
-    """The terminal's handler leaves out its command, which the log has."""
-    kept: dict[int, str] = {}
-    errors = snakemake_compat.JobErrors(kept)
-    for number, event, message in (
-        (3, "job_error", "SLURM sbatch failed"),
-        (4, "job_error", None),
-        (5, "job_info", "hello"),
-    ):
-        record = logging.LogRecord("snakemake", logging.ERROR, "", 0, "Failed", None, None)
-        record.__dict__.update(event=event, jobid=number, rule_msg=message)
-        errors.emit(record)
-    assert kept == {3: "SLURM sbatch failed"}
-
-
-DRY_RUN_END = """
-import sys
-from types import SimpleNamespace
-from maieutic.launch import hooks, messages
-kind = sys.argv[1]
-hooks.new_requests = lambda plan, jobs: [plan, *jobs] if kind != "fails" else 1 / 0
-messages.requests_line = lambda plan, requests: f"new requests: {requests}"
-messages.absent_lines = lambda plan: []
-hooks.checks_of_readings = lambda plan: []
-dag = SimpleNamespace(needrun_jobs=lambda exclude_finished: ["b", exclude_finished])
-flow = {"none": SimpleNamespace(dryrun=True), "early": SimpleNamespace(dryrun=True, _dag=None)}
-hooks.print_requests_after_dry_run("a", flow.get(kind, SimpleNamespace(dryrun=kind != "runs", _dag=dag)))
-print("before")
-"""
-
-
-@pytest.mark.parametrize(("kind", "line"), [
-    ("dry", "new requests: ['a', 'b', False]"), ("runs", None), ("none", None), ("early", None),
-    ("fails", "new requests: not counted (ZeroDivisionError: division by zero)"),
-])  # fmt: skip
-def test_a_dry_run_prints_its_requests_at_exit_of_the_process(kind: str, line: str | None) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", DRY_RUN_END, kind], env={**os.environ, "PYTHONPATH": "workflow"}, capture_output=True,
-        text=True,
-    )  # fmt: skip
-    assert done.returncode == 0 and done.stdout.splitlines() == ["before", *([line] if line else [])], done.stderr
 
 
 LOCK_HOLDER = """

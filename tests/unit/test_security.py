@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
-from maieutic.core import secrets, yaml_files
-from maieutic.core.errors import UserError, cut_word
+from maieutic.core import secrets
+from maieutic.core.errors import UserError
 from maieutic.core.files import safe_cell
 from maieutic.core.logs import FORMAT, RedactingFormatter, TerminalFormatter
 from maieutic.core.secrets import KEY_PREFIX, REDACTED, Redactor, is_named_as_secret, redact, searchable_encodings
@@ -67,28 +67,6 @@ def test_a_file_that_is_too_long_or_unreadable_is_refused(tmp_path: Path) -> Non
         read_yaml(tmp_path / "long.yaml")
     with pytest.raises(UserError, match=r"cannot be read: .*null byte"):
         read_yaml(Path("a\0b"))
-
-
-def test_files_up_to_the_limits_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits count values, each list being one, and bytes; aliases count each time."""
-    monkeypatch.setattr(yaml_files, "MOST_VALUES", 10)
-    assert parse_yaml("[1, 2, 3, 4, [5, 6, 7], 8]") == [1, 2, 3, 4, [5, 6, 7], 8]
-    with pytest.raises(yaml_files.UnsafeDocument, match=r"^line 1: more than 10 values$"):
-        parse_yaml("[1, 2, 3, 4, [5, 6, 7], 8, 9]")
-    repeated = "a: &x [1, 2]\nb: [*x, *x]"
-    monkeypatch.setattr(yaml_files, "MOST_VALUES", 13)  # three times a list of two, two keys, a mapping and a list
-    assert parse_yaml(repeated) == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
-    monkeypatch.setattr(yaml_files, "MOST_VALUES", 12)
-    with pytest.raises(yaml_files.UnsafeDocument, match=r"^line 1: more than 12 values after resolving aliases$"):
-        parse_yaml(repeated)
-    monkeypatch.setattr(yaml_files, "LONGEST", 20)
-    path = tmp_path / "a.yaml"
-    path.write_text("a: " + "x" * 17)
-    assert read_yaml(path) == {"a": "x" * 17}
-    path.write_text("a: " + "x" * 18)
-    with pytest.raises(UserError, match="the limit for configuration files"):
-        read_yaml(path)
-    assert cut_word("x" * 300) == "x" * 300 and cut_word("x" * 301) == "x" * 300 + "…"
 
 
 def test_all_run_files_are_looked_at_before_they_are_used(tmp_path: Path) -> None:

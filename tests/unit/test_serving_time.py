@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from maieutic.config.models import HostedModel, ModelSize, VllmModel
-from maieutic.tools.serving_time import GPUS, Gpu, ParameterCount, fits_in_memory, parameter_count, server_seconds
+from maieutic.config.models import VllmModel
+from maieutic.tools.serving_time import Gpu, ParameterCount, parameter_count, server_seconds
 
 # An entry's name, its keys, and its size in billions of parameters: stored, and used for one token.
 SIZES: dict[str, tuple[str, dict[str, Any], tuple[float, float] | None]] = {
@@ -34,11 +34,6 @@ def test_a_models_size_is_read_from_its_entry_or_its_names(case: str) -> None:
     assert parameter_count(name, model) == (expected and ParameterCount(*expected))
 
 
-def test_the_size_of_a_hosted_model_is_unknown() -> None:
-    model = HostedModel.model_validate({"engine": "hosted", "base_url": "http://127.0.0.1:9/v1", "model": "m-7b"})
-    assert parameter_count("hosted-7b", model) is None and ModelSize(total=7).active is None
-
-
 def test_seconds_are_those_of_the_start_the_prompts_and_the_answers() -> None:
     """A start takes 90 s plus the loading of 2 bytes a parameter at 2 GB/s; then prompts and answers take time."""
     gpu = Gpu(operations=1e12, bandwidth=1e12, memory=80e9)
@@ -61,12 +56,3 @@ def test_seconds_are_those_of_the_start_the_prompts_and_the_answers() -> None:
     for at_once, read in ((1, 1e9), (4, 4e9), (100, 10e9)):
         seconds = server_seconds(sparse, fast, 1, **{**answers_only, "requests": 100.0, "at_once": at_once})
         assert seconds == pytest.approx(100 + 60 / at_once * max(2 * read / 0.6e12, 2 * 1e9 * at_once / 0.4e15))
-
-
-def test_weights_leave_a_quarter_of_the_memory() -> None:
-    assert fits_in_memory(ParameterCount(30, 30), GPUS["h100"], 1)
-    assert not fits_in_memory(ParameterCount(30.1, 1), GPUS["h100"], 1)
-    assert fits_in_memory(ParameterCount(60, 60), GPUS["h100"], 2)
-    assert not fits_in_memory(ParameterCount(60.1, 60), GPUS["h100"], 2)
-    assert fits_in_memory(ParameterCount(9, 9), GPUS["a10"], 1)
-    assert not fits_in_memory(ParameterCount(9.1, 9.1), GPUS["a10"], 1)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import threading
-from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,11 +53,6 @@ def workflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield flow._workflow
 
 
-def test_the_installed_version_is_the_pinned_one() -> None:
-    pinned = re.search(r"^snakemake==(\S+)", Path("envs/driver.in").read_text(encoding="utf-8"), re.MULTILINE)
-    assert pinned is not None and version("snakemake") == pinned[1]
-
-
 def test_a_workflow_has_the_attributes_that_are_read(workflow: Any, tmp_path: Path) -> None:
     assert snakemake_compat.uses_containers(workflow) is False
     assert snakemake_compat.run_files(workflow) == snakemake_compat.read_config_files(workflow)
@@ -93,15 +86,6 @@ def test_snakemake_computes_no_parameters_that_are_stored(monkeypatch: pytest.Mo
     assert parameters == [["wildcards", "attempt"], ["wildcards"], ["args", "kwargs"]] and computed == []
     assert get_input_function_aux_params(functions[0], {"attempt": 2, "input": ()}) == {"attempt": 2}
     assert get_input_function_aux_params(functions[2], {"attempt": 2, "input": ()}) == {"attempt": 2, "input": ()}
-
-
-def test_the_command_line_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Building Snakemake's parsers takes a tenth of the time of a run with nothing to do."""
-    parsed: list[list[str]] = []
-    parse = snakemake.cli.parse_args
-    monkeypatch.setattr(snakemake.cli, "parse_args", lambda words: (parsed.append(words), parse(words))[1])
-    monkeypatch.setattr("sys.argv", ["snakemake", "--cores", "3", "--configfile", "a-file-of-this-test.yaml"])
-    assert {snakemake_compat.intended_executor().name for _ in range(3)} == {None} and len(parsed) == 1
 
 
 def test_a_sigterm_waits_for_no_lock_that_the_interrupted_code_holds(monkeypatch: pytest.MonkeyPatch) -> None:

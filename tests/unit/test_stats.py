@@ -22,7 +22,6 @@ from maieutic.core.stats import (
     estimate_statistic,
     leave_one_out,
     mean_statistic,
-    normal_half_width,
     percentile_interval,
     safe_ratio,
     sums_by_cluster,
@@ -121,11 +120,6 @@ def test_a_statistic_that_is_undefined_in_some_draws_causes_no_warning() -> None
     assert len(draws) == 400 and np.isnan(draws).any() and not np.isnan(draws).all()
     assert np.isinf(infinite_draws).any() and np.isnan(infinite_draws).any()
     assert len(bootstrap_draws(counts[:1], ratio, ["a"], BOOTSTRAP)) == 0
-
-
-def test_a_normal_interval_needs_two_values() -> None:
-    assert normal_half_width([]) is None and normal_half_width([1.0]) is None
-    assert normal_half_width([0.0, 1.0]) == pytest.approx(1.959963984540054 * 0.5)
 
 
 @pytest.mark.parametrize("right", [0, 1, 7, 19, 20])

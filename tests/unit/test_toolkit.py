@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import random
 from collections.abc import Sequence
 from itertools import combinations
@@ -28,9 +27,7 @@ from maieutic.report.figures import (
     SCATTER_WIDTH,
     label_places,
     overlap,
-    radar_chart,
     share_chart,
-    title_alignment,
 )
 from maieutic.rewards.embeddings import closeness
 from maieutic.run_plan import plan_of
@@ -210,14 +207,6 @@ def test_means_and_measures_are_rows_of_the_paper_and_of_judges() -> None:
     assert figures.mean_label_radar(people, "ours", ["Clear"], lambda names: sorted(names)) == "", (
         "a radar needs three axes"
     )
-
-
-def test_a_radar_names_its_axes_and_its_rings() -> None:
-    chart = html.unescape(
-        radar_chart({"A <tutor>": [1, 0.5, 0.2, 0.0], "B": [0.1, 0.2, 0.3, 0.4]}, ["One", "Two", "Three", "Four"])
-    )
-    assert all(f">{word}<" in chart for word in ("One", "Two", "Three", "Four", "A <tutor>", "B"))
-    assert [title_alignment(x) for x in (-1, 0, 1)] == ["right", "center", "left"]
 
 
 @pytest.mark.parametrize(("criterion", "score", "label"), [

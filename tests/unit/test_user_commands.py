@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import pty
@@ -30,10 +29,8 @@ from maieutic.launch.config_files import merged_configuration
 from maieutic.launch.requests import NewRequests
 from maieutic.run_plan import plan_before_pins, plan_of
 from maieutic.tools import doctor, estimate, new_run
-from maieutic.tools.new_run import RunFileChoices, ask_missing_choices, known_entry, providers
+from maieutic.tools.new_run import RunFileChoices, known_entry, providers
 from maieutic.tools.serving_time import parameter_count
-from rich.console import Console
-from rich.text import Text
 
 
 def init(out: Path, **flags: Any) -> None:
@@ -102,33 +99,6 @@ def test_init_writes_over_nothing(tmp_path: Path) -> None:
         new_run.init(out, tutors=["gpt-4o"], benchmarks=["mrbench"])
     assert out.read_text(encoding="utf-8") == "mine"
     assert write_run_file(out, tutors=["gpt-4o"], benchmarks=["mrbench"], force=True)["run"]["tutors"] == ["gpt-4o"]
-
-
-def test_init_writes_a_file_that_a_person_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The whole text: the next commands, then the keys in their order, with names in unicode."""
-    out = tmp_path / "my.yaml"
-    hosted = {"model": "é", "address": "http://127.0.0.1:1/v1"}
-    init(out, tutors=["qwen2.5-7b"], benchmarks=["kmpbench", "mrbench"], limit=5, **hosted)
-    assert (
-        out.read_text(encoding="utf-8")
-        == f"""\
-# Written by `maieutic init`. config/README.md describes every key.
-#   snakemake --cores all --configfile {out} -n   # dry run: print the jobs
-#   snakemake --cores all --configfile {out}
-models:
-  my-model: {{engine: hosted, base_url: 'http://127.0.0.1:1/v1', model: é, endpoint: chat}}
-run:
-  tutors: [qwen2.5-7b, my-model]
-  tasks: [kmpbench, mrbench]
-  limit: 5
-"""
-    )
-    output_lines = capsys.readouterr().out.splitlines()
-    assert output_lines[-1] == f"Wrote {out}. Next: snakemake --cores all --configfile {out} -n"
-    _, unpinned = plan_before_pins(merged_configuration([out]))
-    assert output_lines[-2].startswith("new requests: ")
-    assert output_lines[:-2] == [f"to fix before the run: {fault.line}" for fault in unpinned]
-    assert "models.qwen2.5-7b.weights.revision" in {fault.place for fault in unpinned}
 
 
 def test_init_asks_only_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,69 +192,14 @@ def test_a_judge_without_judged_tasks_is_refused_before_the_file_is_written(tmp_
         init(tmp_path / "x.yaml", tutors=["gpt-4o"], benchmarks=["mathtutorbench"], judge="gpt-4o")
 
 
-def test_a_judge_takes_the_cheapest_rubric_of_a_task() -> None:
-    [card] = new_run.judged_cards(["mrbench"])
-    assert new_run.cheapest_rubric(card) == "mrbench_taxonomy" and card.rubrics[0] != "mrbench_taxonomy"
-    assert new_run.cheapest_rubric(card.model_copy(update={"task": "unmeasured"})) == card.rubrics[0]
-
-
 # estimate -------------------------------------------------------------------------------------------------------------
 
 
-NO_CHOICES = RunFileChoices([], [], None, None, None, None)
 LOCAL = {"engine": "hosted", "base_url": "https://api.openai.com/v1", "model": "m-1", "endpoint": "chat"}
-OPENAI = {**LOCAL, "key_env": "OPENAI_API_KEY", "structured": True}
-IS_HOSTED = "Use a hosted model (OpenAI-compatible) that the registries lack? [y/n] (y): "
 ADDRESS, ITS_NAME = "Base URL (https://api.openai.com/v1): ", "Model name at this endpoint: "
-ITS_KEY = "Environment variable of the API key (empty: none): "
 MODELS, WHICH_BENCHMARKS = "Models (a, b): ", f"Benchmarks ({', '.join(BENCHMARKS)}) ({BENCHMARKS[0]}): "
 ITEMS, NAME = "Items per task (0: all) (50): ", "Name of the run (empty: none): "
 JUDGE = "Judge: an entry in the registries, or the model above (empty: none): "
-QUESTIONS: dict[str, tuple[RunFileChoices, dict[str, list[str]], RunFileChoices]] = {
-    "all defaults": (
-        NO_CHOICES,
-        {IS_HOSTED: [""], ADDRESS: [""], ITS_NAME: [" m-1 "], ITS_KEY: [""], WHICH_BENCHMARKS: [""], ITEMS: [""], NAME: [""]},
-        RunFileChoices([], [BENCHMARKS[0]], None, 50, None, OPENAI),
-    ),
-    "all answered": (
-        NO_CHOICES,
-        {IS_HOSTED: ["y"], ADDRESS: ["http://x/v1"], ITS_NAME: ["m-1"], ITS_KEY: ["X_KEY"], WHICH_BENCHMARKS: ["mrbench,tutorbench"],
-         ITEMS: ["7"], NAME: ["trial"], JUDGE: ["j"]},
-        RunFileChoices([], ["mrbench", "tutorbench"], "j", 7, "trial", {**LOCAL, "base_url": "http://x/v1", "key_env": "X_KEY"}),
-    ),
-    "flags are not asked for": (RunFileChoices(["a"], [], "j", 3, "n", None), {WHICH_BENCHMARKS: ["mrbench"]}, RunFileChoices(["a"], ["mrbench"], "j", 3, "n", None)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("choices", "answers", "expected"), QUESTIONS.values(), ids=QUESTIONS.keys())
-def test_init_asks_only_for_choices_without_a_flag_and_once_each(
-    choices: RunFileChoices, answers: dict[str, list[str]], expected: RunFileChoices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prompts = []
-
-    def answer(console: Console, prompt: Text, **more: object) -> str:
-        prompts.append(str(prompt))
-        return answers[str(prompt)].pop(0)
-
-    answers = {question: list(words) for question, words in answers.items()}
-    monkeypatch.setattr(Console, "input", answer)
-    assert ask_missing_choices(choices, ["a", "b"]) == expected
-    assert list(dict.fromkeys(prompts)) == list(answers) and not any(answers.values())
-
-
-@pytest.mark.parametrize(("words", "name"), [
-    ("gpt-4o", "gpt-4o"), ("org/Model 1.5", "Model-1.5"), ("a/b/c", "c"), ("-x", "my-model"), ("", "my-model"),
-    ("m" * 70, "m" * 64), ("m*?", "m--"),
-])  # fmt: skip
-def test_a_models_name_becomes_a_valid_entry_name(words: str, name: str) -> None:
-    assert new_run.entry_name_for(words) == name
-
-
-def test_a_judge_of_the_registry_is_used_unchanged() -> None:
-    choices = RunFileChoices(["gpt-4o"], ["mrbench"], "strict", None, None, None)
-    registry = {"gpt-4o": {"engine": "hosted"}, "strict": {"engine": "judge"}}
-    expected = {"run": {"tutors": ["gpt-4o"], "tasks": ["mrbench"], "judges": ["strict"]}}
-    assert new_run.run_file_content(registry, choices) == expected
 
 
 def test_a_run_file_can_have_single_tasks(tmp_path: Path) -> None:
@@ -340,18 +255,6 @@ def test_an_estimate_is_a_table_with_its_assumptions(
     assert "(a10)" in lines[3] and "all" not in "".join(lines[5:7]) and lines[6].startswith("\u2514")
 
 
-def test_gpu_hours_are_those_of_all_gpus_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """GPU hours are a server's seconds on each of its GPUs; unknown if neither name nor entry has the model's size."""
-    entry = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 2}})
-    monkeypatch.setattr(estimate, "server_seconds", lambda *args: 7200.0)
-    requests = NewRequests("tutors", "mine-7b", "mine-7b", 3, 10.0, 4.0, exact=True)
-    plan: Any = SimpleNamespace(models={"mine-7b": entry, "mine": entry})
-    assert estimate.estimate_row(plan, "tutors", "mine-7b", [requests], "h100").gpu_hours == 4.0
-    assert estimate.estimate_row(plan, "tutors", "mine-7b", 3 * [requests], "h100").gpu_hours == 12.0, "a server a job"
-    unknown = requests._replace(model="mine")
-    assert estimate.estimate_row(plan, "tutors", "mine", [unknown], "h100").gpu_hours is None
-
-
 def test_models_without_gpu_hours_are_named_with_the_reason() -> None:
     weights = {"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 8}}
     models = {
@@ -369,34 +272,6 @@ def test_models_without_gpu_hours_are_named_with_the_reason() -> None:
     assert estimate.wall_time_lines([], 2, 8) == ["time: no model of this run has GPU hours"]
 
 
-@pytest.mark.parametrize(("nodes", "gpus"), [(-3, 0), (99_999_999_999, 1_000_000_000)])
-def test_all_numbers_of_an_estimate_are_checked(nodes: int, gpus: int, tmp_path: Path) -> None:
-    write_run_file(tmp_path / "my.yaml", tutors=["echo"], benchmarks=["mathtutorbench"])
-    with pytest.raises(UserError) as error:
-        estimate.estimate(configfile=[tmp_path / "my.yaml"], nodes=nodes, gpus_per_node=gpus)
-    assert [line.split(": ")[0] for line in error.value.lines.splitlines()] == ["--nodes", "--gpus-per-node"]
-
-
-def test_an_estimates_table_folds_long_names_and_its_notes_have_no_colours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    hosted = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
-    name = "a-model-" + "x" * 50 + "-z"
-    run = {"tutors": [name, "far"], "tasks": ["mathtutorbench/problem_solving"]}
-    (tmp_path / "my.yaml").write_text(yaml.safe_dump({"models": {name: hosted, "far": hosted}, "run": run}))
-    estimate.estimate(configfile=[tmp_path / "my.yaml"])
-    output = capsys.readouterr().out
-    assert "…" not in output
-    rows = [line.split("│") for line in output.splitlines() if line.startswith("│")]
-    assert "".join(row[2].strip() for row in rows) == name + "far", "long names are folded, and the total has no name"
-    assert "all" in [row[1].strip() for row in rows]
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    estimate.estimate(configfile=[tmp_path / "my.yaml"])
-    words = [line for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
-    assert "".join(words) and not any("\x1b" in line for line in words)
-
-
 def test_an_estimate_without_requests_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("run: {tutors: [echo], tasks: [mathtutorbench]}\nedition: demo\n")
     with pytest.raises(UserError, match="this run sends no requests to any model"):
@@ -407,21 +282,6 @@ def test_every_served_model_has_a_size() -> None:
     plan, _ = plan_before_pins(merged_configuration([Path("config/demo.yaml")]))
     served = {name: model for name, model in plan.models.items() if getattr(model, "engine", "") == "vllm"}
     assert [name for name, model in served.items() if parameter_count(name, model) is None] == []
-
-
-def test_a_total_adds_up_the_known_values() -> None:
-    row = estimate.EstimateRow("tutors", "a", 2, 10.0, 4.0, 1.5, 0.5, "")
-    unknown = row._replace(requests=None, usd=None, gpu_hours=None, about="about ", has_more=True)
-    assert estimate.estimate_total([row, row]) == ("all", "", 4, 20.0, 8.0, 3.0, 1.0, "", False)
-    total = estimate.estimate_total([row, unknown])
-    assert total == ("all", "", 2, 20.0, 8.0, 1.5, 0.5, "about ", True)
-    assert estimate.estimate_cells(total)[0] == "about 2 or more"
-    assert estimate.estimate_total([unknown]) == ("all", "", None, 10.0, 4.0, None, None, "about ", True)
-    assert estimate.estimate_cells(unknown) == ["unknown", "10", "4", "-", "-"]
-    assert estimate.estimate_cells(row._replace(requests=1200, usd=1234.567)) == [
-        "1,200", "10", "4", "1,234.57", "0.50",
-    ]  # fmt: skip
-    assert estimate.estimate_cells(row._replace(about="about "))[0] == "about 2"
 
 
 # doctor ---------------------------------------------------------------------------------------------------------------
@@ -514,22 +374,6 @@ def test_runs_lists_each_folder(
     (tmp_path / "results/report/config.yaml").write_text("", encoding="utf-8")
     assert runs.saved_run(tmp_path / "results/report/config.yaml") == {}
     assert [runs.shorten_names(list("abcd")[:n]) for n in (1, 3, 4)] == ["a", "a, b, c", "a, b, c and 1 more"]
-
-
-def test_the_doctor_sends_nothing_offline_and_prints_what_it_would_send(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A run file from another person may name any variable and any address."""
-    addresses: list[str] = []
-    monkeypatch.setattr("requests.get", lambda address, **more: addresses.append(address))
-    monkeypatch.setenv("SOME_KEY", "sk-canary-0f9e8d")
-    address = "http://127.0.0.1:1/v1"
-    path = tmp_path / "my.yaml"
-    write_run_file(path, benchmarks=["mrbench"], address=address, model="near", key_env="SOME_KEY")
-    with contextlib.suppress(UserError):  # faults of this machine
-        doctor.doctor(configfile=[path], offline=True)
-    output = capsys.readouterr().out
-    assert f"{address} would receive the value of SOME_KEY" in output and "sk-canary" not in output and not addresses
 
 
 @pytest.fixture

@@ -41,13 +41,6 @@ def test_more_nodes_are_never_slower_and_never_below_the_longest_job() -> None:
     assert all(time * nodes * 8 >= work for time, nodes in zip(times, queue_widths(16), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("nodes", "widths"), [(1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (4, [1, 2, 4]), (6, [1, 2, 4, 6])]
-)
-def test_widths_are_powers_of_two_up_to_the_number_of_nodes(nodes: int, widths: list[int]) -> None:
-    assert queue_widths(nodes) == widths
-
-
 def test_an_estimate_prints_the_time_by_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     estimate.estimate(configfile=[Path("config/mathtutorbench.yaml")], nodes=4)
     output = " ".join(capsys.readouterr().out.split())

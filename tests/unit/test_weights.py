@@ -48,8 +48,3 @@ def test_a_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
             job=PrepareWeights(model="m", weights=Weights(path=str(weights_folder(tmp_path / "a", model__bin="x")))),
             out=tmp_path / "out",
         )
-
-
-def test_an_unpinned_repository_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"models\.m\.weights\.revision: o/n has no pinned commit"):
-        prepare_weights(job=PrepareWeights(model="m", weights=Weights(repo="o/n")), out=tmp_path / "out/manifest.json")

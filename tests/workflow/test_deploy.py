@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from running import NO_PAGE, SNAKEMAKE, environment, run
+from running import NO_PAGE, SNAKEMAKE, environment
 
 MODULE = """
 configfile: "config/mine.yaml"
@@ -53,14 +53,6 @@ def test_it_is_deployed_from_a_repository_and_from_a_checkout(checkout: Path, tm
         assert not (tmp_path / name / "resources").exists()
     package = list((tmp_path / "repository/.snakemake/maieutic").glob("*/workflow/maieutic/cli.py"))
     assert len(package) == 1, "unpacked once, under its commit"
-
-
-def test_the_standard_layout_runs_too(checkout: Path) -> None:
-    """The catalogue's standardised usage calls `workflow/Snakefile`."""
-    run_file = checkout / "mine.yaml"
-    run_file.write_text(RUN_FILE, encoding="utf-8")
-    done = run(checkout, run_file, "-n", "-s", "workflow/Snakefile")
-    assert done.returncode == 0 and "rule build_report:" in done.stdout, done.stdout
 
 
 DOORS = {

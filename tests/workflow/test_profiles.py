@@ -39,14 +39,6 @@ def test_every_profile_keeps_the_flags_of_the_default_one(profile: str) -> None:
     assert default["keep-going"] is True and default.items() <= chosen.items()
 
 
-def test_profile_slurm_is_found_by_its_name(checkout: Path) -> None:
-    done = run(checkout, large_model_run(checkout), "--profile", "slurm", "-n")
-    assert done.returncode == 0, done.stdout
-    resources = resources_of_generation(done.stdout)
-    expected = {"gpu": "4", "nodes": "1", "mem_mb": "64000", "runtime": "720"}
-    assert expected.items() <= resources.items() and resources["gres"] == ""
-
-
 def test_a_profile_of_the_users_own_beside_ours(checkout: Path, tmp_path: Path) -> None:
     """The site's profile sets accounts and partitions, ours the other keys; neither hides the other's keys."""
     site_folder = tmp_path / "config/snakemake/slurm"

@@ -55,14 +55,15 @@ def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     # A trial run under another name has its own page, and does not change the page of this run.
     page = (folder / "results/report/index.html").read_bytes()
     assert b"Replies were read by <code>" in page
+    maieutic(folder, "export", "markdown", "--run", "results/report", "--out", "before.md")
     trial = overlay(folder, {**ours, "run": {**ours["run"], "name": "trial", "limit": 2}}, "trial.yaml")
     done = run(folder, trial)
     assert done.returncode == 0 and "report: results/runs/trial/index.html" in done.stdout, done.stdout
     assert (folder / "results/report/index.html").read_bytes() == page
     assert set(pd.read_csv(folder / "results/runs/trial/scores.csv").n.dropna()) <= {0, 1, 2}
-    done = run(folder, overlay(folder, {**ours, "run": {**ours["run"], "limit": 3}}, "three.yaml"))
-    assert "results/report contains the page of a run with other settings (run.limit)" in done.stdout
-    assert done.returncode == 0
+    maieutic(folder, "export", "markdown", "--run", "results/report", "--out", "after.md")
+    exports = [(folder / name).read_bytes() for name in ("before.md", "after.md")]
+    assert exports[0] == exports[1], "exported from the files that the first run keeps"
     with open(folder / ODD_NAME, "a", encoding="utf-8") as handle:
         handle.write('{"id": "gsm8k-99999", "reply": "x"}\n')
     done = run(folder, config)

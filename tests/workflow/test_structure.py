@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import os
 import re
@@ -12,7 +10,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,9 +18,7 @@ from grimp import build_graph
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.core import paths
 from maieutic.curation import curated_plan as curation_paths
-from maieutic.plan import inputs
 from maieutic.plan.digest import package_code
-from run_configs import RULE
 from running import SNAKEMAKE, environment, overlay, planned, run
 from small import stub_of
 
@@ -33,24 +28,7 @@ INCLUDED = re.findall(r'include: "rules/(\w+)\.smk"', Path("workflow/Snakefile")
 ORDER = [name for name in INCLUDED if name not in {"package", "common", *BENCHMARKS}]
 # Rule files of benchmarks write into the folders of the stages that they add to.
 SLICES = [name for name in INCLUDED if name in BENCHMARKS]
-# Products of a run that it reads like downloaded files: evaluation sets and tuned weights
-PRODUCTS = {"curation": {"datasets"}, "tuning": {"weights"}}
 SIDE_FOLDERS = {"logs", "benchmarks", "journal"}
-# Rules without a command
-TARGETS = {"fetch", "curate", "questions"}
-INPUT_MODULES = [
-    inputs,
-    *(
-        import_module(module)
-        for module in sorted(
-            {
-                f"{package}.stage"
-                for path in RULES.glob("*.smk")
-                for package in re.findall(r"^from (\S+) import stage", path.read_text(encoding="utf-8"), re.MULTILINE)
-            }
-        )
-    ),
-]
 
 
 def rule_text(name: str) -> str:
@@ -67,41 +45,6 @@ def sections(text: str, name: str) -> str:
 def folders(text: str) -> set[str]:
     """Return the folders of `results/` that a text names, without the folders of logs, timings and journals."""
     return set(re.findall(r"results/([a-z]+)", text.replace("{run}", "report"))) - SIDE_FOLDERS
-
-
-def folders_read_by(name: str) -> set[str]:
-    """Return the folders that the rules of a file read: those of literal paths, and those of `plan.select` inputs."""
-    section = "\n".join(sections(body, "input") for rule, body in RULE.findall(rule_text(name)) if rule not in TARGETS)
-    read = folders(section)
-    functions = {
-        node.name: node
-        for module in INPUT_MODULES
-        for node in ast.parse(inspect.getsource(module)).body
-        if isinstance(node, ast.FunctionDef)
-    }
-    queue = re.findall(r"plan\.select\(\w+\.(\w+)", section)
-    visited: set[str] = set()
-    while queue:
-        if (function := queue.pop()) in visited or function not in functions:
-            continue
-        visited.add(function)
-        for node in ast.walk(functions[function]):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "paths":
-                read |= folders(str(getattr(paths, node.attr)))
-            elif isinstance(node, ast.Name):
-                read |= folders(str(getattr(curation_paths, node.id, "")))
-                queue.append(node.id)
-    return read
-
-
-@pytest.mark.parametrize("name", [*ORDER, *SLICES])
-def test_a_rule_file_writes_its_folder_and_reads_earlier_ones(name: str) -> None:
-    folders_written = folders(sections(rule_text(name), "output"))
-    assert folders_written <= {*ORDER} if name in SLICES else folders_written == {name} | PRODUCTS.get(name, set())
-    last = max(ORDER.index(folder) for folder in folders_written | ({name} & {*ORDER}))
-    assert folders_read_by(name) <= set(ORDER[: last + 1])
-    assert folders_read_by(name) or name in {"datasets", "weights"}
-    assert rule_text(name).startswith('"""'), "the docstring names the folders read and written"
 
 
 # Files outside all rules (those of servers, of the start of a run and of the partial report), and folders
@@ -138,22 +81,6 @@ def test_commands_do_not_know_snakemake_and_heavy_libraries_load_late() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
-IMPORT_EACH_ALONE = """
-import gc, importlib, os, sys
-import altair, cyclopts, jinja2, numpy, pandas, pydantic, sklearn.metrics, scipy.stats, requests, yaml
-gc.disable()
-gc.freeze()
-for name in sys.argv[1:]:
-    if (child := os.fork()) == 0:
-        try:
-            importlib.import_module(name)
-        except BaseException as error:
-            print(name, repr(error), flush=True)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0, name
-"""
-
-
 def imports() -> dict[str, set[str]]:
     """Map each module to its imports at any level: imports by name, its package, and the modules of its plugins."""
     graph = build_graph("maieutic", exclude_type_checking_imports=True, cache_dir=None)
@@ -166,33 +93,6 @@ def imports() -> dict[str, set[str]]:
         if "." in name:
             modules[name].add(name.rpartition(".")[0])
     return modules
-
-
-def loaded_by(name: str, imported: dict[str, set[str]]) -> set[str]:
-    """Return all modules that a module loads, directly or through others."""
-    loaded: set[str] = set()
-    queue = [name]
-    while queue:
-        new = imported[queue.pop()] - loaded
-        loaded |= new
-        queue += new
-    return loaded
-
-
-def test_each_module_can_be_imported_first() -> None:
-    """Import each module of a cycle first, in a process of its own.
-
-    Plugins of benchmarks are imported by a computed name, so import checkers do not see their cycles. A cycle may fail to
-    load if one of its modules is imported first; for modules outside cycles the order makes no difference.
-    """
-    imported = imports()
-    assert "maieutic.benchmarks.kmpbench.metrics" in imported["maieutic.scores.registry"]
-    assert "maieutic.benchmarks.mrbench.section" in imported["maieutic.report.page"]
-    in_cycles = sorted(name for name in imported if name in loaded_by(name, imported))
-    assert {"maieutic.report", "maieutic.report.page"} <= set(in_cycles), "the package's commands load its modules"
-    line = [sys.executable, "-c", IMPORT_EACH_ALONE, *in_cycles]
-    done = subprocess.run(line, capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
-    assert done.stdout == "" and done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("module", [
@@ -326,7 +226,6 @@ def test_deleted_replies_are_made_again(solved: Path, copied: Callable[[Path], P
 
 
 FAULTS = {
-    "unknown key": ({"run": {"tutor": ["echo"]}}, "run.tutor: is not a known key. Fix: did you mean 'tutors'?"),
     "command as name": ({"models": {"$(touch pwned)": {"engine": "baseline", "tutor": "echo"}}}, "models.'$(touch pwned)': expected a name of"),
 }  # fmt: skip
 
@@ -342,7 +241,6 @@ def test_a_fault_stops_the_run_before_any_work(config: dict, expected: str, chec
 
 
 HOSTED_FAULTS = {
-    "key not set": ({"key_env": "MISSING_KEY"}, "models.far.key_env: the environment variable MISSING_KEY is not set. Fix: export"),
     "endpoint down": ({}, "models.far.base_url: http://127.0.0.1:9/v1 does not answer (ConnectionError). Fix: start the server"),
 }  # fmt: skip
 
@@ -432,25 +330,6 @@ def test_two_set_ups_at_once_wait_for_each_other_and_a_later_one_writes_nothing(
     assert (home / ".venv/variant").read_text(encoding="utf-8") == "cuda\n"
     changed = {path.name for path, state in file_states().items() if first.get(path) != state}
     assert changed == {"variant", "toy"} and len(list(store.glob("toy-*"))) == 2
-
-
-def test_a_run_file_inherits_no_keys_of_the_demo(checkout: Path) -> None:
-    config = checkout / "mine.yaml"
-    config.write_text(
-        "edition: demo\nrun: {tutors: [echo], tasks: [mathtutorbench/problem_solving]}\n", encoding="utf-8"
-    )
-    jobs = planned(checkout, config)
-    assert jobs and not any("demo-" in job or job.startswith(("train", "judge", "score_rewards")) for job in jobs)
-
-
-def test_a_broken_card_stops_the_run_with_the_prompts_name(checkout: Path) -> None:
-    (checkout / "resources/benchmarks/mathtutorbench/problem_solving.jinja").write_text("{{ qestion }}")
-    done = run(checkout)
-    assert done.returncode != 0 and not (checkout / "results").exists()
-    assert (
-        "problem_solving.jinja: found undefined prompt variable qestion. Fix: use a variable of loader gsm8k_solving: question"
-        in done.stdout
-    )
 
 
 def test_one_dead_tutor_leaves_the_others_report(checkout: Path) -> None:
