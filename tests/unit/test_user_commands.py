@@ -195,7 +195,6 @@ def test_a_judge_without_judged_tasks_is_refused_before_the_file_is_written(tmp_
 # estimate -------------------------------------------------------------------------------------------------------------
 
 
-LOCAL = {"engine": "hosted", "base_url": "https://api.openai.com/v1", "model": "m-1", "endpoint": "chat"}
 ADDRESS, ITS_NAME = "Base URL (https://api.openai.com/v1): ", "Model name at this endpoint: "
 MODELS, WHICH_BENCHMARKS = "Models (a, b): ", f"Benchmarks ({', '.join(BENCHMARKS)}) ({BENCHMARKS[0]}): "
 ITEMS, NAME = "Items per task (0: all) (50): ", "Name of the run (empty: none): "

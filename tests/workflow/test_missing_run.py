@@ -13,9 +13,6 @@ from httpserver import chat, scripted, serving
 from obedient_judge import prompt_of
 from running import NO_PAGE, overlay, run
 
-CONTENT_POLICY = {"error": {"code": "content_policy_violation", "message": "rejected by the safety system"}}
-TOO_LARGE = {"error": {"message": "Request too large for m on tokens per min (TPM): Limit 30000, Requested 42000"}}
-FILTER = {"choices": [{"index": 0, "message": {"content": "The answer"}, "finish_reason": "SAFETY"}]}
 # State of an item -> ways in which an endpoint leaves its prompt without an answer
 WAYS: dict[str, tuple[str, int, Any]] = {
     "a server error": ("failed", 500, b""),
