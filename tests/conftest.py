@@ -24,6 +24,7 @@ ON_CI = os.environ.get("CI") == "true"
 DATA_FIX = "set MAIEUTIC_DATA to a folder with the published files (resources/registries/datasets.yaml names them and their addresses)"
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(ROOT / "workflow/plugin"))  # Snakemake's logger plugin, which the profiles name
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each process of a test would recompile the package
 
 

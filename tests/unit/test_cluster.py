@@ -25,6 +25,7 @@ from maieutic.launch.partition_file import (
     check_against_cluster,
     check_requests,
     fitting_partitions,
+    partition_lines,
     read_partition_file,
     request_of_attempt,
 )
@@ -252,6 +253,14 @@ def test_a_partition_file_is_written_from_what_the_cluster_reports(
 ])  # fmt: skip
 def test_the_executor_chooses_by_the_request(request_: JobRequest, names: list[str], tmp_path: Path) -> None:
     assert fitting_partitions(site_file(tmp_path), request_) == names
+
+
+def test_a_dry_run_names_the_partition_of_each_job(tmp_path: Path) -> None:
+    jobs = [("train", None, ONE_GPU), ("score", None, ONE_GPU), ("score", None, ONE_GPU), ("embed", "urgent", ONE_GPU)]
+    small = ("tag", None, ONE_GPU._replace(gpus=0, minutes=10))
+    lines = partition_lines(site_file(tmp_path), [*jobs, small])
+    assert lines == ["partition gpu: 1 train, 2 score", "partition urgent: 1 embed", "partition short: 1 tag"]
+    assert partition_lines(None, jobs[:1]) == ["partition of the cluster's default: 1 train"]
 
 
 def test_requests_that_fit_no_partition_are_listed(tmp_path: Path) -> None:

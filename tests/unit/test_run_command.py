@@ -20,7 +20,19 @@ from maieutic.launch.run import command_line, snakemake_line
     ],
 )  # fmt: skip
 def test_options_are_passed_to_snakemake(options: list[str], words: list[str]) -> None:
-    assert command_line(Path("my.yaml"), options) == [*snakemake_line(), "--configfile=my.yaml", *words]
+    line = command_line(Path("my.yaml"), options)
+    assert line == [*snakemake_line(), "--configfile=my.yaml", *words], "the working folder has a default profile"
+
+
+def test_the_default_profiles_flags_are_passed_without_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("maieutic.launch.run.HOME", Path.cwd())
+    monkeypatch.chdir(tmp_path)
+    words = command_line(Path("my.yaml"), [])
+    assert words[words.index("--workflow-profile") :][:3] == ["--workflow-profile", "none", "--keep-going"]
+    assert words[words.index("--logger") + 1] == "maieutic"
+    assert "--keep-going" not in command_line(Path("my.yaml"), ["--profile", "site"])
 
 
 @pytest.mark.parametrize("options", [["--profile", "slurm"], ["--profile=slurm"]])

@@ -67,6 +67,8 @@ def test_a_workflow_has_the_attributes_that_are_read(workflow: Any, tmp_path: Pa
     assert snakemake_compat.image_of_job(write) is None, "without --sdm apptainer no job has an image"
     assert write.is_local is not None and dict(write.wildcards.items()) == {} and write.resources.get("runtime") is None
     assert snakemake_compat.display_handler(workflow) is None
+    beside = {job.rule.name for job in jobs if snakemake_compat.runs_beside_snakemake(job)}
+    assert beside == {"all"}
 
 
 def test_snakemake_computes_no_parameters_that_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:

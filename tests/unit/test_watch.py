@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import ROOT, enter_checkout
+from conftest import enter_checkout
 from maieutic.core import paths
 from maieutic.core.errors import PENDING_PLACE
 from maieutic.core.files import write_text
@@ -207,9 +207,8 @@ def test_a_ranked_tutor_is_one_line(tutor: dict[str, Any], line: str) -> None:
 
 
 @pytest.fixture
-def handler(monkeypatch: pytest.MonkeyPatch) -> Any:
+def handler() -> Any:
     """Return the logger plugin's handler for a run with the usual settings, which writes to a buffer."""
-    monkeypatch.syspath_prepend(str(ROOT / "workflow/plugin"))
     from snakemake_logger_plugin_maieutic import LogHandler
 
     quiet: set[Any] = set()

@@ -429,6 +429,8 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
         if jobs is None:
             return
         try:
+            for line in submission_lines(plan, workflow, jobs):
+                say(line)
             say(messages.requests_line(plan, new_requests(plan, jobs)))
             for line in messages.absent_lines(plan):
                 say(line)
@@ -442,6 +444,29 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
             say(f"new requests: not counted ({type(error).__name__}: {error})")
 
     atexit.register(print_requests)
+
+
+def submission_lines(plan: RulePlan, workflow: Workflow, jobs: Sequence[Job]) -> list[str]:
+    """Return a line for each partition of a SLURM cluster with the jobs that will be sent to it; none elsewhere."""
+    if snakemake_compat.intended_executor().name != "slurm":
+        return []
+    submitted = []
+    for job in (job for job in jobs if not snakemake_compat.runs_beside_snakemake(job)):
+        resources = job.resources
+        partition = resources.get("slurm_partition")
+        gpus = plan.needs(job.wildcards).gpus if resources.get("server_gpus") is not None else 0
+        request = partition_file.JobRequest(
+            "",
+            gpus,
+            job.threads,
+            resources.get("mem_mb") or 0,
+            resources.get("runtime") or 0,
+            resources.get("gres") or "",
+        )
+        submitted.append((str(job.rule.name), str(partition) if partition else None, request))
+    lines = partition_file.partition_lines(site_partitions(workflow), submitted)
+    here = sum(snakemake_compat.runs_beside_snakemake(job) and job.rule.name != "all" for job in jobs)
+    return [*lines, f"on this machine: {here} jobs"]
 
 
 def end_display() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -122,8 +123,8 @@ class JobRequest(NamedTuple):
         return self._replace(mem_mb=self.mem_mb * attempt, minutes=self.minutes * attempt)
 
 
-def fitting_partitions(file: PartitionFile, request: JobRequest) -> list[str]:
-    """Return the partitions of a file to which the executor may send a job."""
+def partition_scores(file: PartitionFile, request: JobRequest) -> dict[str, float]:
+    """Return the executor's score of each partition of a file to which it may send a job. It takes the highest."""
     resources = {
         "gpu": 0 if request.gres else request.gpus,
         "gres": request.gres,
@@ -132,7 +133,13 @@ def fitting_partitions(file: PartitionFile, request: JobRequest) -> list[str]:
         "nodes": 1,
     }
     job = SimpleNamespace(resources=resources, threads=request.cpus)
-    return [name for name, partition in file.partitions.items() if partition.score_job_fit(job) is not None]
+    scores = {name: partition.score_job_fit(job) for name, partition in file.partitions.items()}
+    return {name: score for name, score in scores.items() if score is not None}
+
+
+def fitting_partitions(file: PartitionFile, request: JobRequest) -> list[str]:
+    """Return the partitions of a file to which the executor may send a job."""
+    return list(partition_scores(file, request))
 
 
 def request_of_attempt(file: PartitionFile, first: JobRequest, attempt: int) -> JobRequest:
@@ -150,6 +157,26 @@ def request_of_attempt(file: PartitionFile, first: JobRequest, attempt: int) -> 
         for limit in limits
     )
     return max(limited, key=lambda request: (request.minutes, request.mem_mb), default=more)
+
+
+DEFAULT_PARTITION = "of the cluster's default"
+
+
+def partition_lines(file: PartitionFile | None, jobs: Iterable[tuple[str, str | None, JobRequest]]) -> list[str]:
+    """Return a line for each partition with the jobs that the executor will send to it.
+
+    file: partition file of the site, None without one; jobs: rule, partition that its resources name, and request of
+    each submitted job.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for rule, named, request in jobs:
+        scores = partition_scores(file, request) if file is not None and not named else {}
+        partition = named or max(scores, key=scores.__getitem__, default=DEFAULT_PARTITION)
+        counts.setdefault(partition, Counter())[rule] += 1
+    return [
+        f"partition {partition}: {', '.join(f'{number} {rule}' for rule, number in rules.items())}"
+        for partition, rules in counts.items()
+    ]
 
 
 def check_requests(file: PartitionFile, requests: Iterable[JobRequest]) -> None:

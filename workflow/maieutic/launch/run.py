@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import yaml
 from cyclopts import Parameter
 
 from maieutic.core.paths import HOME
 
+DEFAULT_PROFILE = Path("profiles/default")  # in the working folder or in HOME: Snakemake takes the former first
+PROFILES = ("--profile", "--workflow-profile")
 PLACES = ("--cores", "--profile", "--workflow-profile", "--jobs", "-c", "-j")  # options that say where jobs run
 
 
@@ -38,6 +41,15 @@ def run(
     os.execve(line[0], line, snakemake_environment())
 
 
+def default_options() -> list[str]:
+    """Return the flags of the workflow's default profile. Snakemake would print that it uses the profile."""
+    profile = yaml.safe_load((HOME / DEFAULT_PROFILE / "config.yaml").read_text(encoding="utf-8"))
+    words = ["--workflow-profile", "none"]
+    for name, value in profile.items():
+        words += [f"--{name}"] if value is True else [f"--{name}", *value]
+    return words
+
+
 def command_line(configfile: Path, options: Sequence[str]) -> list[str]:
     """Return the command line that starts a run. options: further options and targets of Snakemake."""
     words = [part for word in options for part in (word.split("=", 1) if word.startswith("--profile=") else [word])]
@@ -47,4 +59,6 @@ def command_line(configfile: Path, options: Sequence[str]) -> list[str]:
             words[at + 1] = str(shipped.absolute())
     if not any(word.startswith(PLACES) for word in words):
         words = ["--cores", "all", *words]
+    if not any(word.startswith(PROFILES) for word in words) and not DEFAULT_PROFILE.exists():
+        words = [*words, *default_options()]
     return [*snakemake_line(), f"--configfile={configfile}", *words]

@@ -76,6 +76,12 @@ def planned_jobs(workflow: Workflow) -> list[Job]:
     return list(workflow.dag.needrun_jobs())
 
 
+def runs_beside_snakemake(job: Job) -> bool:
+    """Return True if a cluster's executor does not submit a job. In a dry run, `job.is_local` is True for each job."""
+    rule = job.rule
+    return bool(rule.norun or rule.name in rule.workflow._localrules)
+
+
 def asks_model(job: Job) -> bool:
     """Return True if a job sends requests to a model: its rule has a twin for hosted models, or is one.
 

@@ -74,9 +74,15 @@ class LogHandler(LogHandlerBase):
 
     def close(self) -> None:
         """Show what was kept, if there was no run: for example that nothing is to be done."""
+        messages: set[str] = set()  # Snakemake repeats the numbers of jobs at the end of a dry run
         for record in () if self.has_failed else self.kept:
             event, message = getattr(record, "event", None), str(record.getMessage())
-            if (event is None or str(event) in DRY_RUN_EVENTS) and not message.startswith(PREAMBLE):
+            if (
+                (event is None or str(event) in DRY_RUN_EVENTS)
+                and not message.startswith(PREAMBLE)
+                and message not in messages
+            ):
+                messages.add(message)
                 record.msg = message.replace(ABOVE, "")
                 self.plain.handle(record)
         self.kept = []
