@@ -84,7 +84,7 @@ vendor:  ## install the libraries of the report page from their lock (npm)
 lock:  ## compile the locks anew
 	UV=$$(envs/setup --print-uv) envs/lock
 
-schemas: dev  ## write workflow/schemas and the checksums of shipped files
+schemas: dev  ## write workflow/schemas, docs/cli.md and the checksums of shipped files
 	$(PYTHON) -m maieutic export-schemas --out workflow/schemas
 	$(PYTHON) -m maieutic export-shipped --datasets resources/registries/datasets.yaml
 
@@ -93,8 +93,7 @@ sbom: env dev  ## write the packages of each environment with licences to result
 	for name in driver serve; do .venv/dev/bin/cyclonedx-py environment .venv/$$name -o results/sbom/$$name.json; done
 
 recover: driver  ## end the drivers of a killed Snakemake, and unlock the folder
-	.venv/bin/maieutic recover --results results
-	$(SNAKEMAKE) --unlock --cores 1 --configfile $(DEMO)
+	.venv/bin/maieutic recover
 
 bench: demo dev  ## run the demo and the benchmarks: write bench/results.json and bench/README.md
 	@envs/setup peers

@@ -20,7 +20,7 @@ import pytest
 from conftest import ROOT
 from maieutic import cli
 from maieutic import commands as commands_module
-from maieutic.commands import USER_STAGE, all_commands, name_of_command
+from maieutic.commands import USER_STAGES, all_commands, name_of_command
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job, parse_rule_arguments
 from run_configs import STAGES
@@ -236,11 +236,11 @@ def test_help_has_a_line_for_each_command_of_people_and_loads_nothing_heavy() ->
     env = {**os.environ, "PYTHONPATH": "workflow", "COLUMNS": "200"}
     process = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     user_help, steps_help = process.stdout.split("\nData\n")
-    for function in all_commands()[USER_STAGE]:
+    for function in (function for stage in USER_STAGES for function in all_commands()[stage]):
         assert re.search(rf"{name_of_command(function)} +[A-Z`][^│]{{15,}}", user_help), f"{function} {process.stderr}"
     assert "score-replies" not in user_help and "estimate" not in steps_help
     rule_commands = [
-        function for stage, functions in all_commands().items() if stage != USER_STAGE for function in functions
+        function for stage, functions in all_commands().items() if stage not in USER_STAGES for function in functions
     ]
     assert all(
         re.search(rf"^  {name_of_command(function)} +\S", steps_help, re.MULTILINE) for function in rule_commands

@@ -12,6 +12,7 @@ from maieutic.config.models import BaselineModel, Model, RewardModel, ServedMode
 from maieutic.core.states import STATE_TABLE
 from maieutic.launch.config_files import OWN_REGISTRIES
 from maieutic.plan.plan import Plan
+from maieutic.tools.cli_page import cli_page
 from maieutic.tools.schemas import ENGINES, config_page
 from run_configs import check_config
 from shipped import registries, shipped
@@ -116,6 +117,12 @@ def test_the_registry_has_the_reward_models_that_the_readme_names() -> None:
 
 def test_the_tables_of_keys_are_those_of_the_schema() -> None:
     assert Path("config/README.md").read_text(encoding="utf-8") == config_page(), "run make schemas"
+
+
+def test_the_page_of_commands_is_that_of_the_commands() -> None:
+    text = Path("docs/cli.md").read_text(encoding="utf-8")
+    assert text == cli_page(), "run make schemas"
+    assert ": None" not in text and len(text.split()) <= 2000, "each option has a text of its own"
 
 
 def test_the_table_of_states_is_that_of_the_code() -> None:

@@ -63,7 +63,7 @@ def run_file_of_riddles(folder: Path, address: str, **more: Any) -> Path:
 
 
 def test_a_benchmark_is_two_folders_and_a_word(checkout: Path) -> None:
-    """It plans no job of another benchmark again. The run of the same benchmark as an extension goes to its end."""
+    """Plan no job of another benchmark again. The run of the same benchmark as an extension goes to its end."""
     without = {"models": {"mine": MINE}, "run": {"tutors": ["mine"], "tasks": ["mathtutorbench/problem_solving"]}}
     assert run(checkout, overlay(checkout, {**without, "report": {"resamples": 100}})).returncode == 0
     before = checksums(checkout)

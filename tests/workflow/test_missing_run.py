@@ -69,7 +69,7 @@ def test_a_sixth_of_the_prompts_without_an_answer(way: str, code: int, checkouts
         if code:
             assert "run.max_missing: 2 of 12 requests of mine on mathtutorbench failed" in done.stdout
         first = len(sent)
-        page = () if code else NO_PAGE  # the page of the second and third run says nothing new
+        page = () if code else NO_PAGE  # the page of the second and third run has nothing new
         again = run(folder, config, *page)
         assert again.returncode == code, again.stdout[-3000:]
         assert len(sent) - first == (6 if state == "failed" else 0), "what failed is asked once more"

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from maieutic.commands import USER_STAGE, all_commands, command_function, name_of_command, summary_of_command
+from maieutic.commands import USER_STAGES, all_commands, command_function, name_of_command, summary_of_command
 from maieutic.core.errors import PENDING_PLACE, UserError, as_user_error
 from maieutic.core.extensions import activate_named_extensions
 from maieutic.core.jobs import LOG, Job, parse_job, parse_rule_arguments
@@ -47,9 +47,9 @@ def application(with_lines: bool = False) -> "App":
         result_action="return_value",
     )
     for place, (stage, functions) in enumerate(all_commands().items()):
-        group = Group(stage, sort_key=place, show=stage == USER_STAGE)
+        group = Group(stage, sort_key=place, show=stage in USER_STAGES)
         for function in functions:
-            line = {"help": summary_of_command(function)} if with_lines and stage == USER_STAGE else {}
+            line = {"help": summary_of_command(function)} if with_lines and stage in USER_STAGES else {}
             app.command(f"maieutic.{function}", name=name_of_command(function), group=group, **line)
     return app
 

@@ -14,33 +14,39 @@ from pathlib import Path
 from maieutic.core.plugins import plugin_objects, stage_objects
 from maieutic.core.terminal import say
 
-USER_STAGE = "For people"
+USER_STAGES = ("Start a run", "Check before a run", "Read results", "Share")
 COMMANDS = {
-    USER_STAGE: (
-        "launch.run:run",
-        "commands:steps",
-        "tools.labelling:label",
-        "people.read_labels_command:read_labels",
+    USER_STAGES[0]: (
         "tools.new_run:init",
         "tools.transcripts:transcripts",
         "tools.table:table",
-        "tools.doctor:doctor",
-        "launch.partitions:partitions",
-        "tools.live:live",
-        "tools.estimate:estimate",
         "tools.pinning:pin",
-        "tools.items:items",
-        "tools.self_check:check_graders",
-        "tools.self_check:check",
-        "launch.runs:runs",
+        "launch.run:run",
         "launch.batches:batches",
         "launch.batches:cancel",
+        "serving.recover:recover",
+    ),
+    USER_STAGES[1]: (
+        "tools.doctor:doctor",
+        "tools.estimate:estimate",
+        "launch.partitions:partitions",
+        "tools.items:items",
+        "tools.self_check:check",
+        "tools.self_check:check_graders",
+        "commands:steps",
+    ),
+    USER_STAGES[2]: (
+        "launch.runs:runs",
+        "tools.live:live",
+        "record.compare:compare",
+        "tools.labelling:label",
+        "people.read_labels_command:read_labels",
         "tools.forgetting:forget",
+    ),
+    USER_STAGES[3]: (
         "record.export:export",
         "record.share:share",
         "record.verify:verify",
-        "record.compare:compare",
-        "serving.recover:recover",
     ),
     "Report": ("record.kept:keep_run",),
     "For maintainers": (
@@ -104,7 +110,7 @@ def imported_names(node: ast.ImportFrom) -> list[str]:
 def steps() -> None:
     """Print the commands that the workflow's rules run, by stage."""
     for stage, functions in all_commands().items():
-        if stage != USER_STAGE:
+        if stage not in USER_STAGES:
             say(stage)
             for function in functions:
                 say(f"  {name_of_command(function):28} {summary_of_command(function)}")

@@ -38,6 +38,7 @@ from maieutic.core.states import FAILED_MARK, state_of
 from maieutic.core.terminal import say
 from maieutic.launch.requests import ASSUMED_ANSWER_CHARS
 from maieutic.launch.results_lock import locked_results
+from maieutic.launch.runs import name_of_run
 from maieutic.replies.generate import RequestCounts, usage_of_answer
 from maieutic.serving.answers import Answer, MalformedAnswer, usage_of
 from maieutic.serving.backends import hosted_client
@@ -801,9 +802,11 @@ def pending_lines(work: BatchWork) -> list[str]:
 def batches(wait: bool = False) -> None:
     """Collect the batches that have ended, and send what the last run has not sent.
 
-    wait: collect until all batches have ended, for up to a day each.
+    Args:
+        wait: collect until all batches have ended, for up to a day each
 
-    Raises UserError if an endpoint refuses something, or if a run uses the results.
+    Raises:
+        UserError: if an endpoint refuses something, or if a run uses the results
     """
     with locked_results("batches"):
         work = BatchWork()
@@ -916,10 +919,13 @@ async def call_endpoint(batch: Batch, cancels: bool) -> PendingBatch:
 def cancel(run: str | None = None) -> None:
     """Cancel the pending batches of a run at their endpoints. Answers that are finished by then are still collected.
 
-    run: name of the run, as listed by `maieutic runs`. It may be omitted if only one run has pending batches.
+    Args:
+        run: name or folder of the run; it may be omitted if only one run has pending batches
 
-    Raises UserError at the end for batches that were not cancelled, and for records that cannot be read.
+    Raises:
+        UserError: names the batches that were not cancelled, and records that cannot be read
     """
+    run = run and name_of_run(run)
     known, faults = BatchFolder().batches()
     known = [batch for batch in known if batch.is_pending]
     names = sorted({batch.run or NO_NAME for batch in known})

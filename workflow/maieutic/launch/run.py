@@ -33,8 +33,11 @@ def run(
 ) -> None:
     """Start the run of a run file in this folder, which gets its results. Further options are passed to Snakemake.
 
-    configfile: run file. Without an option for cores, a profile or a number of jobs, all cores are used. `--profile
-    slurm` uses the workflow's own profile.
+    Without an option for cores, a profile or a number of jobs, all cores are used. `--profile slurm` uses the
+    workflow's own profile.
+
+    Args:
+        configfile: run file
     """
     line = command_line(configfile, options)
     sys.stdout.flush()

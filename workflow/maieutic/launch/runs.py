@@ -104,6 +104,12 @@ def saved_run(config: Path) -> dict[str, Any]:
     return saved_config(config).get("run", {})
 
 
+def name_of_run(place: str) -> str:
+    """Return the name of a run. place: this name, or the run's own folder."""
+    config = Path(place, Path(paths.CONFIG).name)
+    return str(saved_run(config).get("name") or NO_NAME) if config.is_file() else place
+
+
 def shorten_names(names: list[str], most: int = 3) -> str:
     """Return the first `most` names and the number of further names as text, such as `a, b, c and 2 more`."""
     more = len(names) - most

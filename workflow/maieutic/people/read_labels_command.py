@@ -45,13 +45,19 @@ def read_labels(
 
     For pairs (`label --against`), write a table of preferences instead. Set it as `file` in an entry of `preferences`.
 
-    sample: folder that `maieutic label` wrote. files: files saved from labelling pages, filled-in sheets, or an export
-    of Label Studio.
-    resolver: person who decides where annotators differ; a page with the units to decide is written for this person.
-    annotators: names of the annotators for other words in the files, as WORD=NAME, such as numbers in Label Studio.
-    partial: accept files with open questions, and leave those questions out.
-    fast: accept labels that were given faster than the unit can be read.
-    Raises UserError that names every fault of every file; in that case, nothing is written.
+    Args:
+        sample: folder that `maieutic label` wrote
+        files: files saved from labelling pages, filled-in sheets, or an export of Label Studio
+        out: file to write
+        resolver: person who decides where annotators differ; a page with the units to decide is written for this
+            person
+        annotators: names of the annotators for other words in the files, as WORD=NAME, such as numbers in Label
+            Studio
+        partial: accept files with open questions, and leave those questions out
+        fast: accept labels that were given faster than the unit can be read
+
+    Raises:
+        UserError: names every fault of every file; in that case, nothing is written
     """
     key = Key.read(sample)
     if resolver in key.annotators:

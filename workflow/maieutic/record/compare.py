@@ -61,13 +61,16 @@ def compare(
 ) -> None:
     """Print what differs between two finished runs: configuration, data, code, replies and scores; write it as a page.
 
-    first, second: each is a run's own folder, the name of a run (`maieutic runs` lists both), or a folder or .zip file
-    that `maieutic share` wrote. If a tutor answered the same items in both runs, the difference between its scores is
-    computed on these pairs of replies, with an interval, a p value and a verdict. The intervals of all differences hold
-    together with a probability of 95 %.
+    If a tutor answered the same items in both runs, the difference between its scores is computed on these pairs of
+    replies, with an interval, a p value and a verdict. The intervals of all differences hold together with a
+    probability of 95 %.
 
     With --gate, the exit code is 0 if every loss is smaller than the margin beyond chance; otherwise it is 3 if the
     second run is worse beyond chance, and else 4.
+
+    Args:
+        first: name or folder of the earlier run, or a folder or .zip file that `maieutic share` wrote
+        second: the later run, in the same forms
     """
     with run_folder_at(first) as first_folder, run_folder_at(second) as second_folder:
         changes, lost = compare_folders(first_folder, second_folder, (str(first), str(second)), page)

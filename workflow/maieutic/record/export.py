@@ -11,7 +11,7 @@ from typing import Literal
 
 from maieutic.core.errors import DISK_ERRORS, UserError
 from maieutic.core.files import write_text
-from maieutic.record.finished_run import DEFAULT_RUN, FinishedRun, load_finished_run
+from maieutic.record.finished_run import DEFAULT_RUN, FinishedRun, load_finished_run, named_run_folder
 
 log = logging.getLogger(__name__)
 ExportFormat = Literal["tidy", "inspect", "leaderboard", "markdown"]
@@ -20,11 +20,14 @@ ExportFormat = Literal["tidy", "inspect", "leaderboard", "markdown"]
 def export(format: ExportFormat, *, run: Path = DEFAULT_RUN, out: Path) -> None:
     """Write a finished run for another tool.
 
-    format: tidy (scores and grades as Parquet, and a DuckDB file), inspect (logs for `inspect view`), leaderboard (CSV
-    with a row per tutor and the columns of each paper), markdown (a summary for a pull request); run: the run's own
-    folder; out: a folder, or a file for markdown.
+    Args:
+        format: tidy (scores and grades as Parquet, and a DuckDB file), inspect (logs for `inspect view`),
+            leaderboard (CSV with a row per tutor and the columns of each paper) or markdown (a summary for a pull
+            request)
+        run: name or folder of the run
+        out: folder to create, or a file for markdown
     """
-    loaded_run = load_finished_run(run)
+    loaded_run = load_finished_run(named_run_folder(run))
     with staged_output(out) as place:
         written = [
             out if path == place else out / path.relative_to(place) for path in write_format(format, loaded_run, place)

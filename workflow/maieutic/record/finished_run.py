@@ -68,11 +68,16 @@ def single_run_folder(folder: Path) -> Path:
     return folders[0]
 
 
+def named_run_folder(place: Path) -> Path:
+    """Return the own folder of a run of the working folder. place: this folder, or the run's name."""
+    by_name = len(place.parts) == 1 and not place.exists()
+    return Path(paths.PAGE.of(run=f"runs/{place}")).parent if by_name else place
+
+
 @contextmanager
 def run_folder_at(place: Path) -> Iterator[Path]:
     """Yield the own folder of a run. place: this folder, the run's name, or an output of `maieutic share`."""
-    by_name = len(place.parts) == 1 and not place.exists()
-    own_folder = Path(paths.PAGE.of(run=f"runs/{place}")).parent if by_name else place
+    own_folder = named_run_folder(place)
     if (own_folder / Path(paths.CONFIG).name).is_file():
         yield own_folder
         return

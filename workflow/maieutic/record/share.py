@@ -16,7 +16,14 @@ from maieutic.plan.rules import RulePlan
 from maieutic.record.contents import crate_files
 from maieutic.record.crate import describe_crate
 from maieutic.record.export import staged_output
-from maieutic.record.finished_run import DEFAULT_RUN, kept_files, load_finished_run, plan_of_run, results_folder_of
+from maieutic.record.finished_run import (
+    DEFAULT_RUN,
+    kept_files,
+    load_finished_run,
+    named_run_folder,
+    plan_of_run,
+    results_folder_of,
+)
 from maieutic.record.signing import sign_manifest, ssh_keygen_path
 
 log = logging.getLogger(__name__)
@@ -29,9 +36,15 @@ def share(
 ) -> None:
     """Pack a finished run as an RO-Crate (Workflow Run profile): page, configuration, tables, items, replies, grades.
 
-    run: the run's own folder; out: a new folder, or a file that ends with .zip; journals: include every request and
-    answer; author: name of the person who made the run; sign: OpenSSH private key that signs the checksums. Raises
-    UserError if the run is incomplete or a file contains an API key.
+    Args:
+        run: name or folder of the run
+        out: folder to create, or a file that ends with .zip
+        journals: include every request and answer
+        author: name of the person who made the run
+        sign: OpenSSH private key that signs the checksums
+
+    Raises:
+        UserError: if the run is incomplete or a file contains an API key
     """
     packed = out.suffix == ".zip"
     if out.suffix in {".gz", ".tgz", ".tar", ".xz", ".bz2", ".7z"}:
@@ -44,6 +57,7 @@ def share(
         raise UserError(str(out), "already exists", "pass another --out, or delete the existing one")
     if sign:
         ssh_keygen_path()  # if ssh-keygen is not installed, raise the error before any work is done
+    run = named_run_folder(run)
     files = crate_files(plan_of_run(run), results_folder_of(run), journals, kept_files(run))
     loaded_run = load_finished_run(run)
     check_no_keys(loaded_run.plan, files)

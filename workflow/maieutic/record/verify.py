@@ -54,9 +54,13 @@ def verify(received: Path, /, *, signed_by: Path | None = None, most_mb: float =
     compares each file with the received one (tables in every column). Lists the files that are checked only by their
     checksums. Needs neither a server nor a key.
 
-    received: the folder or .zip file that `maieutic share` wrote; signed_by: a file of public keys, one of which must
-    have signed the manifest; most_mb: maximum total size of all files, in MB. Raises UserError with a line for each
-    fault.
+    Args:
+        received: folder or .zip file that `maieutic share` wrote
+        signed_by: file of public keys, one of which must have signed the manifest
+        most_mb: maximum total size of all files, in MB
+
+    Raises:
+        UserError: has a line for each fault
     """
     with unpack_run(received, most_mb) as folder:
         listed = check_checksums(folder)

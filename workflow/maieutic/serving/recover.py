@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from maieutic.core import paths
 from maieutic.core.locks import is_other_owner_here, lock
 
 log = logging.getLogger(__name__)
@@ -88,8 +89,12 @@ def end_managers(folder: Path) -> None:
             time.sleep(0.1)
 
 
-def recover(results: Path) -> None:
-    """End the drivers, SLURM jobs and servers that a killed Snakemake left running for a folder of results."""
+def recover(results: Path = Path(paths.ROOT)) -> None:
+    """End the drivers, SLURM jobs and servers that a killed Snakemake left running, and unlock the folder.
+
+    Args:
+        results: folder of the results
+    """
     cancel_queued_jobs(results.parent)
     for path in sorted((results / "journal").glob("**/*.lock")):
         owner = lock_owner(path)
@@ -104,6 +109,20 @@ def recover(results: Path) -> None:
         else:
             log.warning("%s is locked by pid %d on %s: end that process there", path, owner.pid, owner.host)
     end_managers(results.parent)
+    unlock_folder(results)
+
+
+def unlock_folder(results: Path) -> None:
+    """Remove Snakemake's locks on the folder of the results, unless a run is in progress there."""
+    with contextlib.suppress(FileNotFoundError), open(results / Path(paths.RUN_LOCK).name, encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.warning("a run is in progress (%s), so the folder stays locked", lock.readline().strip())
+            return
+    for file in (results.parent / ".snakemake/locks").glob("*.lock"):
+        log.info("removing the lock %s", file)
+        file.unlink(missing_ok=True)
 
 
 def cancel_slurm_job(path: Path, job: str) -> None:

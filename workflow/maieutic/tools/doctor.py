@@ -43,9 +43,13 @@ class Finding(NamedTuple):
 def doctor(*, configfile: list[Path] | None = None, offline: bool = False) -> None:
     """Check this machine and a run file: environments, disk, memory, GPUs, endpoints, keys, SLURM, images, pins.
 
-    configfile: run files, as for snakemake; if omitted, only the machine is checked. offline: contact no endpoint, but
-    print which key each one would receive, and run no code of extensions; use this for run files from other people.
-    Raises UserError if there are faults.
+    Args:
+        configfile: run files, as for snakemake; if omitted, only the machine is checked
+        offline: contact no endpoint, but print which key each one would receive, and run no code of extensions; use
+            this for run files from other people
+
+    Raises:
+        UserError: if there are faults
     """
     from rich.console import Console
     from rich.markup import escape

@@ -168,9 +168,11 @@ def estimate(
 ) -> None:
     """Print the estimated requests, tokens, costs and GPU hours of a run by stage and model, with all assumptions.
 
-    configfile: run files, as for snakemake. gpu: type of the GPUs for the models that this run serves itself. nodes:
-    number of nodes that the run may get at once, to print its time for one node up to that number. gpus_per_node:
-    number of GPUs of a node.
+    Args:
+        configfile: run files, as for snakemake
+        gpu: type of the GPUs for the models that this run serves itself
+        nodes: number of nodes that the run may get at once; its time is printed for one node up to this number
+        gpus_per_node: number of GPUs of a node
     """
     from rich.console import Console
     from rich.table import Table

@@ -19,7 +19,7 @@ from maieutic.core.ledger import valid_json_lines
 from maieutic.core.paths import Pattern
 from maieutic.core.states import filter_error, is_missing_answer, state_of
 from maieutic.launch.results_lock import locked_results
-from maieutic.launch.runs import saved_config, saved_configs
+from maieutic.launch.runs import name_of_run, saved_config, saved_configs
 from maieutic.serving.batches import NO_NAME, BatchFolder
 from maieutic.simulation import planned as simulation_paths
 from maieutic.simulation.planned import (
@@ -73,20 +73,24 @@ def forget(
 ) -> None:
     """Drop requests without a usable answer from a run's journals, or all texts of a run on transcripts.
 
-    missing: reason for which an answer is missing: `refused` by the endpoint, `filtered` by it, `failed` in every
-    attempt, or `unparsed` (a judge's answer that cannot be read). The next run repeats these requests. Outputs made
-    from these journals are removed, so that Snakemake makes them anew, and all other answers are kept. refused: the
-    same as `--missing refused`. transcripts: remove the conversations from the data folder, and every text made from
-    them:
-    items, replies, verdicts, grades, journals, logs and the page. Its numbers (scores and tables) are kept. yes: remove
-    them; without it, they are only listed.
+    The next run repeats dropped requests. Outputs made from these journals are removed, so that Snakemake makes them
+    anew, and all other answers are kept. With `transcripts`, the conversations are removed from the data folder, and
+    so is every text made from them: items, replies, verdicts, grades, journals, logs and the page. The numbers (scores
+    and tables) are kept.
 
-    run: name of the run, as listed by `maieutic runs`; with `missing`, all runs in this folder if omitted.
+    Args:
+        run: name or folder of the run; with --missing, all runs in this folder if omitted
+        missing: why an answer is missing: `refused` by the endpoint, `filtered` by it, `failed` in every attempt,
+            or `unparsed` (a judge's answer that cannot be read)
+        refused: the same as --missing refused
+        transcripts: remove the run's conversations, and every text made from them
+        yes: remove the files; without it, they are only listed
     """
     reasons: set[str] = {*(missing or []), *([REFUSED] if refused else [])}
     if bool(reasons) == transcripts:
         fix = "add either --missing REASON or --transcripts"
         raise UserError("maieutic forget", "expected one kind of content to drop", fix)
+    run = run and name_of_run(run)
     with locked_results("forget"):
         if transcripts:
             forget_transcripts(run, yes)

@@ -17,11 +17,15 @@ log = logging.getLogger(__name__)
 def items(*, configfile: list[Path], out: Path | None = None) -> None:
     """Write the items of a run with their prompts to JSON-lines files, one per task.
 
-    Each line has an empty reply to fill in.
+    Each line has an empty reply to fill in. The completed files can serve as replies of a recorded tutor (`engine:
+    recorded`, see docs/models.md).
 
-    configfile: run files, as for snakemake. out: folder for the files; if omitted, they stay in results/questions. The
-    completed files can serve as replies of a recorded tutor (`engine: recorded`, see docs/models.md). Raises UserError
-    if Snakemake fails.
+    Args:
+        configfile: run files, as for snakemake
+        out: folder for the files; if omitted, they stay in results/questions
+
+    Raises:
+        UserError: if Snakemake fails
     """
     make_questions(configfile)
     for made in questions_of_run(configfile):

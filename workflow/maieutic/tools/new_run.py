@@ -11,7 +11,7 @@ from functools import cache
 from itertools import count
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
@@ -47,16 +47,15 @@ RUN_FILE_HEADER = """\
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Hosted:
-    """A hosted model that has no registry entry yet.
+    """A hosted model that has no registry entry yet."""
 
-    address: base URL of the endpoint; model: the model's name at the endpoint; key_env: environment variable with the
-    API key; provider: known provider, whose base URL is the default for `address`.
-    """
-
-    address: str | None = None
-    model: str | None = None
-    key_env: str | None = None
-    provider: Literal["openai", "anthropic", "google", "mistral"] | None = None
+    address: Annotated[str | None, Parameter(help="OpenAI-compatible base URL of a model to add")] = None
+    model: Annotated[str | None, Parameter(help="name of this model at its endpoint")] = None
+    key_env: Annotated[str | None, Parameter(help="environment variable with the API key")] = None
+    provider: Annotated[
+        Literal["openai", "anthropic", "google", "mistral"] | None,
+        Parameter(help="provider, instead of --address"),
+    ] = None
 
     @property
     def entry(self) -> dict[str, Any] | None:
@@ -107,13 +106,20 @@ def init(
 ) -> None:
     """Write a run file. On a terminal, ask for the choices that no flag sets.
 
-    out: path of the file; tutors: models in the registries; benchmarks: names of benchmarks, or of tasks such as
-    mathtutorbench/problem_solving; judge: a judge in the registries, or any model, including the one that this file
-    adds; such a model judges by the cheapest rubric of each task; limit: number of items per task; name: name of the
-    run, which gets its own folder; hosted: a model that the registries lack, described by its OpenAI-compatible
-    base URL (address) or its provider, its name at the endpoint (model) and the environment variable with the API key;
-    force: overwrite an existing file. The content is checked like that of any run file before it is written. Raises
-    UserError if a check fails.
+    The content is checked like that of any run file before it is written.
+
+    Args:
+        out: path of the file
+        tutors: models in the registries
+        benchmarks: names of benchmarks, or of tasks such as mathtutorbench/problem_solving
+        judge: a judge in the registries, or any model, including the one that this file adds; such a model judges
+            by the cheapest rubric of each task
+        limit: number of items per task
+        name: name of the run, which gets its own folder
+        force: overwrite an existing file
+
+    Raises:
+        UserError: if a check fails
     """
     if out.exists() and not force:
         raise UserError(str(out), "the file already exists", "pass another path, or --force")

@@ -45,10 +45,16 @@ P = TypeVar("P", ModelPin, DatasetPin)
 def pin(*, configfile: list[Path] | None = None, update: list[str] | None = None, lock: Path = LOCK) -> None:
     """Look up the commits, checksums and record counts of a run's models and datasets, and write them to the lock file.
 
-    configfile: run files, as for snakemake; if omitted, all entries of the registries are pinned. update: names to pin
-    anew; any other existing pin is kept, with a warning if its model or dataset has changed since. lock: path of the
-    lock file. Without a network, nothing is changed. Raises UserError with every failed look-up, after the results of
-    the successful ones are written.
+    Without a network, nothing is changed.
+
+    Args:
+        configfile: run files, as for snakemake; if omitted, all entries of the registries are pinned
+        update: names to pin anew; any other existing pin is kept, with a warning if its model or dataset has
+            changed since
+        lock: path of the lock file
+
+    Raises:
+        UserError: names every failed look-up, after the results of the successful ones are written
     """
     raw = merged_configuration(configfile or [])
     pins = read_pins(lock)

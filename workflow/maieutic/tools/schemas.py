@@ -28,6 +28,7 @@ from maieutic.config.models import (
 from maieutic.config.rubrics import Rubric
 from maieutic.config.settings import Config, Run
 from maieutic.core.files import atomic_file
+from maieutic.tools.cli_page import CLI_PAGE, cli_page
 
 
 def overlay_schema() -> dict[str, Any]:
@@ -58,13 +59,13 @@ def all_schemas() -> dict[str, str]:
 
 
 def export_schemas(out: Path) -> None:
-    """Write every schema into the folder `out`, and regenerate the tables of config/README.md."""
+    """Write every schema into the folder `out`, and regenerate docs/cli.md and the tables of config/README.md."""
     for name, text in all_schemas().items():
         with atomic_file(out / name) as handle:
             handle.write(text)
-    page = config_page()
-    with atomic_file(CONFIG_PAGE) as handle:
-        handle.write(page)
+    for path, text in ((CONFIG_PAGE, config_page()), (CLI_PAGE, cli_page())):
+        with atomic_file(path) as handle:
+            handle.write(text)
 
 
 # config/README.md -----------------------------------------------------------------------------------------------------

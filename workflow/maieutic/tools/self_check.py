@@ -51,8 +51,13 @@ def check_graders(*, configfile: list[Path]) -> None:
     """Test every parser of a run on the run's items: each must accept the gold answer and refuse wrong answers.
 
     No model is called. A wrong answer is made from the gold answer: the other verdict, the next step, or a number that
-    is larger by one. Both scorings are checked. configfile: run files, as for snakemake. Raises UserError with the
-    items that fail, or if Snakemake cannot build the items.
+    is larger by one. Both scorings are checked.
+
+    Args:
+        configfile: run files, as for snakemake
+
+    Raises:
+        UserError: lists the items that fail; also raised if Snakemake cannot build the items
     """
     make_questions(configfile)
     plan, _ = plan_before_pins(merged_configuration(configfile))
@@ -138,7 +143,12 @@ def check(folder: Path, /, *, configfile: list[Path] | None = None) -> None:
     answers and refuse wrong ones, and the cards' trivial tutors are run up to the page, results/checks/NAME/index.html.
     No model is called, and no result of another run changes.
 
-    folder: the extension; configfile: run files that name it, as for snakemake. Raises UserError if there are faults.
+    Args:
+        folder: folder of the extension
+        configfile: run files that name the extension, as for snakemake
+
+    Raises:
+        UserError: if there are faults
     """
     name = folder.absolute().name
     activate_extensions([folder, *(other for other in extension_folders() if other != folder.absolute())])

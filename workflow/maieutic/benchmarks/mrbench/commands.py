@@ -2,5 +2,5 @@
 
 COMMANDS = {
     "MRBench": ("benchmarks.mrbench.predictions:write_submission",),
-    "For people": ("benchmarks.mrbench.predictions:score_predictions",),
+    "Read results": ("benchmarks.mrbench.predictions:score_predictions",),
 }

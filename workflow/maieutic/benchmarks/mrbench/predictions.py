@@ -259,10 +259,16 @@ def score_predictions(
 ) -> None:
     """Write a JSON file with value, interval and n of each measure on each track, and counts of missing predictions.
 
-    labels: folder of a labelled release (results/labels/RELEASE); predictions: file of predictions; out: JSON file.
-    missing: treatment of replies that have no line or null instead of a label. `wrong` counts them as wrong, as in the
-    shared task; `exclude` leaves them out; `refuse` raises UserError.
     Tracks that occur in no line are not scored; their names are printed.
+
+    Args:
+        labels: folder of a labelled release (results/labels/RELEASE)
+        predictions: file of predictions
+        out: JSON file to write
+        resamples: number of bootstrap resamples
+        seed: seed of the bootstrap
+        missing: treatment of replies that have no line, or null instead of a label: `wrong` counts them as wrong,
+            as in the shared task; `exclude` leaves them out; `refuse` raises UserError
     """
     release, path = read_labelled_data(labels), predictions
     predicted = read_predictions(path, release)
