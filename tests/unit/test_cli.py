@@ -69,7 +69,7 @@ def test_a_rule_gives_its_command_what_it_takes(rule: str) -> None:
 FAULTS = {
     "no such command": (["scor-replies"], 'Unknown command "scor-replies". Did you mean "score-replies"?'),
     "no such flag": (["recover", "--result", "x"], "--result"),
-    "a missing flag": (["recover"], "results"),
+    "a missing flag": (["share"], "out"),
     "a job that lacks a field": (["score-replies", "--job", "{}", "--items", "i", "--grades", "--out", "o"], "benchmark: Field required"),
     "a job with an extra field": (["parse-replies", "--job", '{"benchmark": "b", "tasks": [], "more": 1}', "--items", "i", "--replies", "r", "--out", "o"], "more: Extra inputs"),
     "invalid JSON": (["parse-replies", "--job", "no", "--items", "i", "--replies", "r", "--out", "o"], "Invalid JSON"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import signal
@@ -215,6 +216,19 @@ def test_recover_ends_a_driver_that_still_runs(tmp_path: Path) -> None:
     assert lock_owner(lock) is None
     assert process.wait(10) == -signal.SIGTERM
     recover(tmp_path / "results")  # no error if there is nothing to end
+
+
+def test_recover_unlocks_the_folder_unless_a_run_is_in_progress(tmp_path: Path) -> None:
+    lock, run_lock = tmp_path / ".snakemake/locks/0.output.lock", tmp_path / "results/.run.lock"
+    for path in (lock, run_lock):
+        path.parent.mkdir(parents=True)
+        path.write_text("", encoding="utf-8")
+    with open(run_lock, encoding="utf-8") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        recover(tmp_path / "results")
+    assert lock.exists(), "a run is in progress"
+    recover(tmp_path / "results")
+    assert not lock.exists()
 
 
 def test_recover_cancels_a_job_that_still_runs_on_another_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

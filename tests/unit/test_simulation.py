@@ -17,6 +17,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest
 from maieutic.core.records import Item, Score, read_records, write_records
 from maieutic.core.stats import BootstrapSettings
+from maieutic.run_plan import plan_of
 from maieutic.scores.score import write_scores
 from maieutic.simulation import section
 from maieutic.simulation.converse import (
@@ -29,6 +30,8 @@ from maieutic.simulation.converse import (
 from maieutic.simulation.records import ClaimAnswer, SimulatedConversation, SimulatedTurn
 from maieutic.simulation.scores import CAVES, LEAKS, RESOLVED, TURNS, UNAIDED, claim_scores, tutor_scores
 from maieutic.simulation.starts import start_of, starts_of
+from run_configs import HOSTED, NOBODY
+from shipped import shipped
 
 TASK = "mistake_correction"
 QUESTION = "Ada has 3 boxes of 4 pens. How many pens is that?"
@@ -69,6 +72,21 @@ def test_conversations_start_where_a_student_has_not_found_the_answer(changes: d
     assert (start is not None) == starts
     if start is not None:
         assert start.answer == 12 and start.dialogue[-1]["role"] == "user"
+
+
+@pytest.mark.parametrize("limit", [None, FEWEST_CLAIMS, FEWEST_CLAIMS - 1])
+def test_a_limit_under_which_no_figure_can_be_shown_is_refused(limit: int | None) -> None:
+    config = shipped()
+    config["models"]["pupil"] = HOSTED
+    config["simulations"] = {"s": {"student": "pupil", "task": f"mathtutorbench/{TASK}"}}
+    config["run"] |= {**NOBODY, "tutors": ["echo"], "tasks": [f"mathtutorbench/{TASK}"], "limit": limit}
+    if limit is None or limit >= FEWEST_CLAIMS:
+        assert plan_of(config).config.simulations
+    else:
+        with pytest.raises(
+            UserError, match=rf"simulations\.s: figures need .* leaves {limit} items .*Fix: set run.limit"
+        ):
+            plan_of(config)
 
 
 def test_a_larger_limit_includes_the_items_of_a_smaller_one() -> None:

@@ -62,6 +62,16 @@ def test_init_writes_a_file_that_a_run_takes(tmp_path: Path) -> None:
     assert plan.judged_benchmarks("gpt-4o-judge") == ["mrbench"] and plan.run.name == "a"
 
 
+def test_init_names_the_tasks_that_stay_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run_file(tmp_path / "a.yaml", tutors=["gpt-4o"], benchmarks=["mathtutorbench", "mrbench"])
+    lines = [line for line in capsys.readouterr().out.splitlines() if "stay empty" in line]
+    assert [line.partition(": ")[0] for line in lines] == [
+        "without a reward model these tasks stay empty", "without a judge these tasks stay empty",
+    ]  # fmt: skip
+    assert "mathtutorbench/scaffolding_generation" in lines[0] and lines[0].endswith("if their values are needed")
+    assert "mrbench/mistake_remediation" in lines[1] and "run.judges" in lines[1]
+
+
 def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
     address = {"address": "http://127.0.0.1:1/v1", "model": "org/$(touch x) ü:8b", "key_env": "MY_KEY"}
     content = write_run_file(tmp_path / "a.yaml", benchmarks=["mrbench"], **address)

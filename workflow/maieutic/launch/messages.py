@@ -28,6 +28,7 @@ MOST_CAUSE_CHARS = 300  # maximum number of characters in the printed cause of a
 ERROR, FIX = " ERROR ", " Fix: "
 LEAST_PROBLEM_CHARS = 80  # minimum number of characters that are kept of a problem; the fix is cut instead
 BUDGET_KEY = "run.budget"
+GRADER_WORDS = {"reward": "reward model"}  # words for kinds of graders, where they differ from the kind
 MOST_RANKED = 5  # maximum number of tutors in the last lines' ranking
 MOST_NAMED_TUTORS = 8  # maximum number of tutors that are named if several have the same number of requests
 
@@ -240,6 +241,19 @@ def poorly_answered_lines(plan: Plan) -> list[str]:
 def absent_lines(plan: Plan) -> list[str]:
     """Return a line for each part of a run that is left out since its files are unavailable."""
     return [f"left out: {part.name} of {part.key}. To include it: {part.fix}" for part in plan.absent_parts]
+
+
+def empty_task_lines(plan: Plan) -> list[str]:
+    """Return a line for each kind of grader that a run lacks, with the tasks whose headline metric needs it."""
+    tasks: dict[str, list[str]] = defaultdict(list)
+    for loaded in plan.cards.values():
+        if loaded.card.missing_grader:
+            tasks[loaded.card.missing_grader].append(f"{loaded.card.benchmark}/{loaded.card.task}")
+    return [
+        f"without a {GRADER_WORDS.get(kind, kind)} these tasks stay empty: {', '.join(names)}. "
+        f"Fix: add one to run.{GRADER_WORDS.get(kind, kind).replace(' ', '_')}s, if their values are needed"
+        for kind, names in tasks.items()
+    ]
 
 
 def differing_scorers(plan: Plan, results: Path) -> list[str]:

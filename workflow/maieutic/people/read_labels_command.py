@@ -102,6 +102,10 @@ def read_labels(
     )
     if open_ and not resolver:
         say("pass --resolver NAME to write a page for a person who decides the questions without agreement")
+    if key.against:
+        say(f"next: in the run file, set the file of an entry of preferences to {out}, then run again")
+    else:
+        say(f"next: in the run file, set run.human_labels to {out}, then run again")
 
 
 def named_annotators(words: Sequence[str], key: Key) -> dict[str, str]:

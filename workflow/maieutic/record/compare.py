@@ -111,7 +111,11 @@ def compare_folders(
     """
     before, after = load_finished_run(first), load_finished_run(second)
     if before.results.resolve() == after.results.resolve() and before.folder.resolve() != after.folder.resolve():
-        log.warning("both runs share %s: they have the same files of replies and scores", before.results)
+        log.warning(
+            "both runs share %s: they have the same files of replies and scores. Fix: pack a run with `maieutic share` "
+            "before prompts or models change, and compare with the archive",
+            before.results,
+        )
     console = Console(width=None if sys.stdout.isatty() else OUTPUT_WIDTH)
     lists = (
         ("configuration", config_changes(first, second)),

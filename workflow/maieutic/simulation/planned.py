@@ -10,7 +10,7 @@ from maieutic.config.budget import check_answer_limits, check_prices
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, HostedModel, Needs, RecordedModel, VllmModel
 from maieutic.config.registry import check_entry, unknown_name
-from maieutic.config.simulation import FOLDER, Simulation, persona_paths, read_persona
+from maieutic.config.simulation import FEWEST_CLAIMS, FOLDER, Simulation, persona_paths, read_persona
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.paths import Pattern
 from maieutic.datasets.registry import LOADERS
@@ -112,8 +112,17 @@ def check_simulation(plan: SimulationPlan, name: str) -> None:
     if "question" not in variables or not variables & {*WORK, *DIALOGUES}:
         fix = "choose mathtutorbench/mistake_correction, or another task with a student's work or a dialogue"
         raise UserError(f"{key}.task", f"{entry.task}: {CANNOT_START}", fix)
+    check_limit(plan, key, cards[entry.task])
     check_prices(plan.run.budget, plan.models, [entry.student])
     check_answer_limits(plan.run.budget, plan.models, [entry.student])
+
+
+def check_limit(plan: SimulationPlan, key: str, card: Card) -> None:
+    """Raise UserError if `run.limit` leaves too few items for the figures of a simulation. key: its place."""
+    limit = plan.run.limit
+    if limit is not None and limit < FEWEST_CLAIMS:
+        problem = f"figures need {FEWEST_CLAIMS} wrong claims, but run.limit leaves {limit} items of {card.task}"
+        raise UserError(key, problem, f"set run.limit to {FEWEST_CLAIMS} or more, or remove the simulation")
 
 
 def planned_requests(plan: SimulationPlan) -> Iterator[PlannedRequests]:

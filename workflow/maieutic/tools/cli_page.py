@@ -29,7 +29,7 @@ def cli_page() -> str:
 def command_lines(command: Any, name: str) -> Iterator[str]:
     """Yield the lines of one command: its summary, then its arguments and options. command: cyclopts application."""
     arguments = list(command_arguments(command))
-    words = [argument_name(argument) for argument in arguments if argument.index is not None and not is_option(argument)]
+    words = [argument_name(argument) for argument in arguments if not is_option(argument)]
     yield f"### maieutic {' '.join([name, *words])}\n"
     yield f"{command.help}\n"
     texts = [" ".join(str(argument.parameter.help).split()) for argument in arguments]

@@ -28,7 +28,7 @@ from maieutic.core.names import SAFE_NAME
 from maieutic.core.plugins import benchmark_names
 from maieutic.core.terminal import say
 from maieutic.launch.config_files import merged_configuration
-from maieutic.launch.messages import requests_line
+from maieutic.launch.messages import empty_task_lines, requests_line
 from maieutic.launch.requests import VERDICT_TOKENS, measured_sizes, tokens_of_chars
 from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_before_pins
@@ -140,6 +140,8 @@ def init(
     overlay = run_file_content(raw["models"], choices)
     plan = plan_of_run_file(raw, overlay)
     write_run_file(out, overlay)
+    for line in empty_task_lines(plan):
+        say(line)
     say(requests_line(plan, count_requests(raw, plan)))
     say(f"Wrote {out}. Next: snakemake --cores all --configfile {out} -n")
 
