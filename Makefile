@@ -8,7 +8,7 @@ UNIT_TESTS ?= tests/unit
 MARKED ?= not slow
 PYTHON := .venv/dev/bin/python
 SNAKEMAKE := .venv/bin/snakemake
-DEMO := config/demo.yaml
+DEMO := config/config.yaml
 VENDOR := workflow/maieutic/report/vendor
 export PYTHONPATH := $(CURDIR)/workflow
 # Some containers set PYTHONDONTWRITEBYTECODE, with which each of a run's hundreds of jobs would recompile the package.

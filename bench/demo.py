@@ -15,7 +15,7 @@ import yaml
 from cheap_jobs import SNAKEMAKE, copy_checkout, cpu_seconds_of
 from maieutic.core.ledger import spent_since
 
-DEMO = "config/demo.yaml"
+DEMO = "config/config.yaml"
 
 
 def main() -> None:

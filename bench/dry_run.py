@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-DEMO = "config/demo.yaml"
+DEMO = "config/config.yaml"
 
 
 def planned(number: int) -> tuple[int, float, float]:

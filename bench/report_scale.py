@@ -26,7 +26,7 @@ from cheap_jobs import ROOT, SNAKEMAKE, copy_checkout
 
 FIRST_TUTOR = "tutor-001"
 MAX_TUTORS_WITH_ALL_ITEMS = 20  # above it fewer items are used, to save disk space
-TASKS = yaml.safe_load((ROOT / "config/demo.yaml").read_text(encoding="utf-8"))["run"]["tasks"]
+TASKS = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))["run"]["tasks"]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 # Without these options the browser contacts hosts at its start and, without a network, waits for a time-out.
 BROWSER_OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip

@@ -46,7 +46,7 @@ def command(config: Path | None, *more: str) -> list[str]:
     """Return the command line that a user would type. Cores are set unless a profile sets where jobs run."""
     placement = [] if "--profile" in more or "--workflow-profile" in more else ["--cores", "2"]
     line = [str(SNAKEMAKE), *placement, *more]
-    return [*line, "--configfile", str(config or "config/demo.yaml")]
+    return [*line, "--configfile", str(config or "config/config.yaml")]
 
 
 def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -26,6 +26,6 @@ def registries() -> dict[str, Any]:
 def shipped(*names: str) -> dict[str, Any]:
     """Return the registries merged with run files (default: the demo). The caller may change the result."""
     merged = registries()
-    for name in names or ("demo",):
+    for name in names or ("config",):
         update_config(merged, copy.deepcopy(read(name)))  # mappings are merged, as by --configfile
     return merged

@@ -91,6 +91,6 @@ async def take(page: Path, pages: dict[str, tuple[str, str]], widths: Collection
 
 
 if __name__ == "__main__":
-    asyncio.run(take(make_page("config/demo.yaml", DEMO_RUN), PAGES, WIDTHS))
+    asyncio.run(take(make_page("config/config.yaml", DEMO_RUN), PAGES, WIDTHS))
     data = {"data_dir": folder} if (folder := os.environ.get("MAIEUTIC_DATA")) else {}
     asyncio.run(take(make_page("config/released.yaml", {**RELEASED_RUN, **data}), RELEASED_PAGES, ["desktop"]))

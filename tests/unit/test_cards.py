@@ -167,7 +167,7 @@ def faults_in_editor(content: dict[str, Any], schema: Path) -> list[str]:
 @pytest.mark.parametrize(
     "path",
     [
-        *(Path(f"config/{name}.yaml") for name in ("demo", "sample", "curation", "kmpbench", "mrbench")),
+        *(Path(f"config/{name}.yaml") for name in ("config", "sample", "curation", "kmpbench", "mrbench")),
         *(Path(f"resources/registries/{name}.yaml") for name in ("models", "datasets")),
     ],
     ids=str,

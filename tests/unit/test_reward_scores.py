@@ -380,7 +380,7 @@ def test_the_leading_reward_model_is_chosen_on_half_of_the_problems(tmp_path: Pa
 
 
 def test_the_scores_and_the_report_lead_with_the_chosen_model(tmp_path: Path) -> None:
-    config = shipped("demo")
+    config = shipped("config")
     config["run"] |= {"reward_models": ["demo-untrained", "demo-reward-model"], "reward_comparisons": [],
                       "leading_reward_model": "best"}  # fmt: skip
     plan = Plan(check_config(config))

@@ -288,7 +288,7 @@ def test_an_estimate_without_requests_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_served_model_has_a_size() -> None:
-    plan, _ = plan_before_pins(merged_configuration([Path("config/demo.yaml")]))
+    plan, _ = plan_before_pins(merged_configuration([Path("config/config.yaml")]))
     served = {name: model for name, model in plan.models.items() if getattr(model, "engine", "") == "vllm"}
     assert [name for name, model in served.items() if parameter_count(name, model) is None] == []
 

@@ -42,7 +42,7 @@ def test_the_wheel_depends_on_the_locks_versions_of_direct_requirements(hooks: A
 
 
 def test_the_wheel_contains_what_git_knows_of_the_workflow(hooks: Any, tmp_path: Path) -> None:
-    for name in ("Snakefile", "workflow/a.py", "config/demo.yaml", "config/mine.yaml", "docs/a.md"):
+    for name in ("Snakefile", "workflow/a.py", "config/config.yaml", "config/mine.yaml", "docs/a.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x", encoding="utf-8")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
@@ -54,15 +54,15 @@ def test_the_wheel_contains_what_git_knows_of_the_workflow(hooks: Any, tmp_path:
         return {*data["force_include"].values()}
 
     assert included() == {
-        f"maieutic_workflow/{name}" for name in ("Snakefile", "workflow/a.py", "config/demo.yaml", "config/mine.yaml")
+        f"maieutic_workflow/{name}" for name in ("Snakefile", "workflow/a.py", "config/config.yaml", "config/mine.yaml")
     }
     for words in (
         ["init", "-q"],
-        ["add", "Snakefile", "workflow", "config/demo.yaml", "docs"],
+        ["add", "Snakefile", "workflow", "config/config.yaml", "docs"],
         ["commit", "-qm", "all"],
     ):
         subprocess.run([*git, *words], check=True, capture_output=True)
-    tracked = {f"maieutic_workflow/{name}" for name in ("Snakefile", "workflow/a.py", "config/demo.yaml")}
+    tracked = {f"maieutic_workflow/{name}" for name in ("Snakefile", "workflow/a.py", "config/config.yaml")}
     assert included() == tracked, "no run file of the user, and no commit beside a change"
     (tmp_path / "config/mine.yaml").unlink()
     assert included() == {*tracked, "maieutic_workflow/COMMIT"}

@@ -41,7 +41,7 @@ def test_the_page_of_commands_is_that_of_the_run_files() -> None:
     assert run_bench("reproduce", "--print") == text
     named = set(re.findall(r"config/(\w+)\.yaml\)", text))
     shipped = {path.stem for path in Path("config").glob("*.yaml")}
-    assert named == shipped - {"models", "datasets", "pins.lock", "demo", "curation", "sample"}
+    assert named == shipped - {"models", "datasets", "pins.lock", "config", "curation", "sample"}
 
 
 def test_sizes_of_requests_are_those_of_the_data(tmp_path: Path, data: Path) -> None:

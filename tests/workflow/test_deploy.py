@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,30 @@ def test_it_is_deployed_from_a_repository_and_from_a_checkout(checkout: Path, tm
         assert not (tmp_path / name / "resources").exists()
     package = list((tmp_path / "repository/.snakemake/maieutic").glob("*/workflow/maieutic/cli.py"))
     assert len(package) == 1, "unpacked once, under its commit"
+
+
+def test_snakedeploy_deploys_the_workflow(checkout: Path, tmp_path: Path) -> None:
+    """The catalogue's command writes a Snakefile and the run file of the demo; only the source is replaced here."""
+    (checkout / ".venv").unlink()  # it would be copied
+    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+        subprocess.run([*git, *words], check=True, capture_output=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    deployed = tmp_path / "deployed"
+    deploy = [str(SNAKEMAKE.with_name("snakedeploy")), "deploy-workflow", str(checkout), str(deployed), "--tag", "v1"]
+    done = subprocess.run(deploy, text=True, capture_output=True, env=environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    snakefile = deployed / "workflow/Snakefile"
+    source = f'gitfile("{checkout}", path="workflow/Snakefile", commit="{commit}")'
+    text, number = re.subn(r"(snakefile:\s+).*", lambda match: match[1] + source, snakefile.read_text(encoding="utf-8"))
+    assert number == 1 and 'configfile: "config/config.yaml"' in text
+    snakefile.write_text(text, encoding="utf-8")
+    env = {**environment(), "PYTHONPATH": str(checkout / "workflow/plugin")}  # as an installed package has the plugin
+    line = [str(SNAKEMAKE), "--cores", "1", "-n"]
+    done = subprocess.run(line, cwd=deployed, text=True, capture_output=True, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "build_report" in done.stdout + done.stderr and "new requests: " in done.stdout
+    assert not (deployed / "resources").exists()
 
 
 DOORS = {

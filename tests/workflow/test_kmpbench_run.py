@@ -128,7 +128,15 @@ def test_a_comparison_study_is_drawn_read_and_shown_beside_the_judge(
     """KMP-Bench, appendix I: people find every criterion a tie, and agree with the judge about the whole response."""
     folder = copied(finished)
     configured = configure(folder, judge_server[0])
-    arguments = ["--configfile", "config/demo.yaml", str(configured), "--rubric", "kmp_dialogue", "--tutors", "reveal"]
+    arguments = [
+        "--configfile",
+        "config/config.yaml",
+        str(configured),
+        "--rubric",
+        "kmp_dialogue",
+        "--tutors",
+        "reveal",
+    ]
     sample = maieutic(folder, "label", *arguments, "--n", "4", "--annotators", "a", "--out", STUDY)
     assert sample.returncode == 0, sample.stderr
 
@@ -156,7 +164,7 @@ def test_people_label_the_error_types_of_lost_replies_only(
     finished: Path, judge_server: tuple[str, Any], tmp_path: Path
 ) -> None:
     """KMP-Bench, appendix J: the page offers the replies that lost, with the reference to which they lost."""
-    arguments = ["--configfile", "config/demo.yaml", str(configure(finished, judge_server[0]))]
+    arguments = ["--configfile", "config/config.yaml", str(configure(finished, judge_server[0]))]
     rubric = [
         "--rubric", "kmp_error_types", "--tutors", "reveal", "always-ask", "--annotators", "a", "--out",
         str(tmp_path / "errors"),

@@ -273,7 +273,7 @@ def test_a_run_without_tutors_prints_one_line_with_both_fixes(checkout: Path) ->
     errors = [line for line in (done.stdout + done.stderr).splitlines() if "Fix: " in line]
     assert done.returncode != 0
     assert len(errors) == 1 and "run.tutors: expected at least one tutor, found none" in errors[0]
-    assert "--configfile my.yaml" in errors[0] and "config/demo.yaml" in errors[0]
+    assert "--configfile my.yaml" in errors[0] and "config/config.yaml" in errors[0]
     assert not (checkout / "results").exists()
 
 

@@ -447,7 +447,7 @@ def read_config(raw: dict[str, Any]) -> Config:
     if run is None or (isinstance(run, dict) and run.get("tutors") is None):
         fix = (
             "list tutors in a run file and pass it with --configfile my.yaml (README.md), or run the demo with "
-            "--configfile config/demo.yaml; a run without tutors, on released data alone, needs tutors: []"
+            "--configfile config/config.yaml; a run without tutors, on released data alone, needs tutors: []"
         )
         faults.append(UserError("run.tutors", "expected at least one tutor, found none", fix))
         raw = {**raw, "run": {**(run or {}), "tutors": []}}
