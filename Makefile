@@ -57,7 +57,7 @@ env:  ## install the environments from their locks (VARIANT=cpu or cuda, kept fo
 
 driver:  ## install only Snakemake's environment, which suffices for hosted models
 	@envs/setup driver
-	@$(if $(filter driver,$(MAKECMDGOALS)),echo "next: source .venv/activate, then maieutic init" >&2)
+	@[ "$(MAKECMDGOALS)" != driver ] || echo "next: source .venv/activate, then maieutic init" >&2
 
 dev: driver  ## install the environment of the checks and tests
 	@envs/setup dev
