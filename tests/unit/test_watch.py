@@ -104,6 +104,11 @@ def test_a_failure_is_told_once_with_cause_fix_and_log_and_a_pending_batch_is_no
     )
     assert watch.fail(2, {}) == []
     assert watch.head().endswith("1 failed jobs, 1 jobs wait for batches")
+    write_text(LOG, "12:00:00 ERROR run.budget.usd: 3 USD are spent. Fix: raise it\n")
+    assert watch.fail(1, {}) == [
+        "stopped: generate_replies mathtutorbench far: run.budget.usd: 3 USD are spent. Fix: raise it"
+    ]
+    assert watch.head().endswith("0 of about 400 requests, 1 jobs stopped by the budget, 1 jobs wait for batches")
     watch.finish(1)
     assert watch.failures == {}, "a later attempt has succeeded"
 

@@ -28,6 +28,7 @@ MOST_CAUSE_CHARS = 300  # maximum number of characters in the printed cause of a
 ERROR, FIX = " ERROR ", " Fix: "
 LEAST_PROBLEM_CHARS = 80  # minimum number of characters that are kept of a problem; the fix is cut instead
 BUDGET_KEY = "run.budget"
+STOPPED = "stopped"  # begins the line about the jobs that stopped for lack of budget
 GRADER_WORDS = {"reward": "reward model"}  # words for kinds of graders, where they differ from the kind
 MOST_RANKED = 5  # maximum number of tutors in the last lines' ranking
 MOST_NAMED_TUTORS = 8  # maximum number of tutors that are named if several have the same number of requests
@@ -207,7 +208,7 @@ def failure_lines(jobs: Iterable[Job], since: float, reasons: Mapping[int, str])
             continue
         lines.append(f"failed: {what}: {cause or 'no log was written'}" + (f" (log: {logs[0]})" if logs else ""))
     if unpaid:
-        lines.append(f"stopped: {', '.join(what for what, _ in unpaid)}: {unpaid[-1][1]}")
+        lines.append(f"{STOPPED}: {', '.join(what for what, _ in unpaid)}: {unpaid[-1][1]}")
     return lines
 
 
@@ -288,7 +289,7 @@ def last_lines(
     failed = [job for job in failed if job.jobid not in printed]
     lines = failure_lines(failed[:MOST_FAILURES], since_seconds, reasons)
     if above:
-        lines.append(f"failed jobs, with their causes above: {len(above)}")
+        lines.append(f"jobs that ended early, with their causes above: {len(above)}")
     if len(failed) > MOST_FAILURES:
         lines.append(f"failed: {len(failed) - MOST_FAILURES} further jobs")
     spent = spent_since(since, Path(paths.JOURNALS.of()))

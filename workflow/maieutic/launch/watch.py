@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from maieutic.core import paths
 from maieutic.core.progress import JobProgress, format_duration, progress_path, read_progress
-from maieutic.launch.messages import Billed, failure_lines, is_pending, registry_cost
+from maieutic.launch.messages import STOPPED, Billed, failure_lines, is_pending, registry_cost
 from maieutic.launch.requests import NewRequests
 from maieutic.launch.snakemake_compat import LOCAL_TWIN
 from maieutic.plan.rules import RulePlan
@@ -164,8 +164,8 @@ class RunWatch:
         if is_pending(watched.job, self.since):
             watched.state = "waiting"
             return []
-        watched.state = "failed"
         [line] = failure_lines([watched.job], self.since, reasons)
+        watched.state = "stopped" if line.startswith(STOPPED) else "failed"
         is_new = self.failures.get(number) != line
         self.failures[number] = line
         return [line] if is_new else []
@@ -279,10 +279,11 @@ class RunWatch:
         return ", ".join(parts)
 
 
-STATES = {
+STATES = {  # words for jobs that have ended without a result
     "failed": "failed jobs",
+    "stopped": "jobs stopped by the budget",
     "waiting": "jobs wait for batches",
-}  # words for jobs that have ended without a result
+}
 
 
 def total_usd(plan: RulePlan, jobs: Iterable[WatchedJob]) -> float | None:
