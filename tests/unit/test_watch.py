@@ -245,7 +245,7 @@ def test_the_plugin_shows_nothing_of_the_preamble_unless_there_is_no_run(handler
     assert output_of(handler) == "Nothing to be done (all requested files are present).\n"
     handler.emit(record("host: here"))
     emitted: list[Any] = []
-    handler.attach(SimpleNamespace(emit=emitted.append))
+    handler.attach(SimpleNamespace(emit=emitted.append, end=lambda: None))
     handler.emit(record("1 of 2 steps", event="progress"))
     handler.close()
     assert output_of(handler) == "" and len(emitted) == 1

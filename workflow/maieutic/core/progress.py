@@ -106,9 +106,11 @@ class LiveRow(Record):
 class LiveRun(Record):
     """State of a run in progress, which Snakemake's process writes for the live page.
 
-    head: jobs, requests and cost in one line; page: the report, once it is written.
+    time: time of writing, in seconds since 1970; head: jobs, requests and cost in one line; page: the report, once it
+    is written.
     """
 
+    time: float
     ended: bool
     head: str
     rows: list[LiveRow]

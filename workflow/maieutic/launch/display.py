@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -35,6 +36,7 @@ class RunDisplay:
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.refresh, name="display", daemon=True)
         self.thread.start()
+        atexit.register(self.end)  # shows the cursor again, also after Ctrl-C
 
     def open_live(self) -> Any:
         """Return rich's display, which keeps the lines that are printed meanwhile above it."""
@@ -46,7 +48,17 @@ class RunDisplay:
         return live
 
     def refresh(self) -> None:
-        """Read the progress files and draw the display until the run ends."""
+        """Read the progress files and draw the display until the run ends. A fault ends only the display."""
+        try:
+            self.refresh_until_end()
+        except Exception as error:
+            say(f"the progress is no longer shown ({type(error).__name__}: {error}); the run goes on", error=True)
+            if self.live is not None:
+                self.live.stop()
+            self.live = None
+
+    def refresh_until_end(self) -> None:
+        """Read the progress files and draw the display every READ_SECONDS."""
         next_line = time.monotonic() + LINE_SECONDS
         while not self.ended.wait(READ_SECONDS):
             with self.lock:
@@ -67,7 +79,10 @@ class RunDisplay:
         ]
         failures = list(self.watch.failures.values())
         notices = [redact(notice) for notice in self.watch.notices]
-        state = LiveRun(ended=ended, head=self.watch.head(), rows=rows, failures=failures, notices=notices, page=page)
+        head = self.watch.head()
+        state = LiveRun(
+            time=time.time(), ended=ended, head=head, rows=rows, failures=failures, notices=notices, page=page
+        )
         write_unsynced(Path(paths.LIVE_STATE), state.model_dump_json())
 
     def draw(self) -> None:

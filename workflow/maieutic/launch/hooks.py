@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,8 @@ log = logging.getLogger(__name__)
 GPU_RESOURCE = re.compile(r"gpu(?::[\w.-]*[A-Za-z][\w.-]*)?")  # a type is no mere number
 EXECUTOR_MESSAGES: dict[int, str] = {}  # messages of the executor about failed jobs, by job number
 DISPLAYS: list[RunDisplay] = []  # the display of this run, if the terminal's log handler is the workflow's own
+LIVE_PAGES: list[subprocess.Popen[bytes]] = []  # the process that writes the live page
+LAST_PAGE_SECONDS = 5  # maximum time for the last version of the live page, in seconds
 EXIT_PENDING = 75  # EX_TEMPFAIL of sysexits.h: the same command will succeed later
 BATCH_FAULTS: dict[str, UserError] = {}  # by registry entry, the error of its batches at the start of the run
 RULES: set[str] = set()  # names of the rules of the jobs that the run has to execute
@@ -341,13 +344,14 @@ def start_live_page() -> None:
     logs = Path(paths.LOGS.of())
     logs.mkdir(parents=True, exist_ok=True)
     with open(logs / "live.log", "w", encoding="utf-8") as log_file:
-        subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "maieutic", "live"],
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), PARENT_VARIABLE: str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=log_file,
             stderr=log_file,
         )
+    LIVE_PAGES.append(process)
 
 
 def one_writer_variable(workflow: Workflow) -> dict[str, str]:
@@ -486,6 +490,9 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
     page = page if RULES & PAGE_RULES and page is not None and Path(page).exists() else None
     for display in DISPLAYS:
         display.write_state(ended=True, page=page)
+    for process in LIVE_PAGES:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LAST_PAGE_SECONDS)
     failed = snakemake_compat.failed_jobs(workflow)
     pending = [job for job in failed if messages.is_pending(job, STARTED_AT_SECONDS)]
     last, ends_pending = list[str](), False

@@ -30,6 +30,7 @@ from maieutic.replies.parsing import grades_of
 from maieutic.run_plan import unchecked_plan
 
 SECONDS = 2.0  # time between two versions of the page, in seconds
+POLL_SECONDS = 0.2  # time between two looks whether the run has ended, in seconds
 LOW_PRIORITY = 19
 REPLY_RULE = "generate_replies"  # folder of the progress files of tutors that answer a whole benchmark
 LONGEST_QUESTION = 600  # characters of an item that the page shows
@@ -185,6 +186,13 @@ def read_state() -> LiveRun | None:
         return None
 
 
+def wait_for_news(seconds: float) -> None:
+    """Wait for `seconds`, or until the run has ended: its process waits for the last version of the page."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not ((state := read_state()) and state.ended):
+        time.sleep(POLL_SECONDS)
+
+
 def live(
     *,
     config: Annotated[Path, Parameter(help="configuration of the run in progress")] = Path(paths.RUN_CONFIG),
@@ -213,10 +221,11 @@ def live(
         state = read_state()
         replies, verdicts = latest.read()
         page = os.path.relpath(state.page, out.parent) if state and state.page else None
-        text = template.render(state=state, replies=replies, verdicts=verdicts, page=page, seconds=SECONDS)
+        at = time.strftime("%H:%M:%S", time.localtime(state.time)) if state else ""
+        text = template.render(state=state, at=at, replies=replies, verdicts=verdicts, page=page, seconds=SECONDS)
         if text != before:
             write_unsynced(out, text)
             before = text
         if state is not None and state.ended:
             return
-        time.sleep(SECONDS)
+        wait_for_news(SECONDS)

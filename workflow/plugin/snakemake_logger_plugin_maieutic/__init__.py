@@ -64,16 +64,25 @@ class LogHandler(LogHandlerBase):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a record, or keep it until it is known whether there will be a run."""
+        try:
+            self.show(record)
+        except Exception:  # the thread of this handler must go on
+            self.handleError(record)
+
+    def show(self, record: logging.LogRecord) -> None:
+        """Show a record, or keep it."""
         if self.is_loud or (self.display is None and record.levelno >= logging.WARNING):
             self.has_failed = True
-            self.plain.handle(readable(record))
+            self.plain.handle(record if self.is_loud else readable(record))
         if self.display is not None and not self.is_loud:
             self.display.emit(record)
         elif not self.is_loud and record.levelno < logging.WARNING:
             self.kept.append(record)
 
     def close(self) -> None:
-        """Show what was kept, if there was no run: for example that nothing is to be done."""
+        """Show what was kept, if there was no run: for example that nothing is to be done. End the display."""
+        if self.display is not None:
+            self.display.end()
         messages: set[str] = set()  # Snakemake repeats the numbers of jobs at the end of a dry run
         for record in () if self.has_failed else self.kept:
             event, message = getattr(record, "event", None), str(record.getMessage())
