@@ -225,8 +225,9 @@ def test_recover_unlocks_the_folder_unless_a_run_is_in_progress(tmp_path: Path) 
         path.write_text("", encoding="utf-8")
     with open(run_lock, encoding="utf-8") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        recover(tmp_path / "results")
-    assert lock.exists(), "a run is in progress"
+        with pytest.raises(UserError, match="a run is in progress"):
+            recover(tmp_path / "results")
+    assert lock.exists()
     recover(tmp_path / "results")
     assert not lock.exists()
 

@@ -163,7 +163,7 @@ def test_the_sent_requests_are_one_line(plan: Plan) -> None:
 
 
 LOGS = {
-    "the last error": ("a\n12:00:00 ERROR first\n12:00:01 ERROR x: y. Fix: z  \nafter\n", "x: y. Fix: z"),
+    "the last error": ("a\n12:00:00 ERROR first\n12:00:01 ERROR x: y. Fix: z  \nafter\n", "x: y. Fix: z (and 1 more in the log)"),
     "the last line of a log without an error": ("a\n b \n\n  \n", "b"),
     "an empty log": ("\n \n", "the log is empty"),
     "a long cause is cut": ("12:00:00 ERROR " + "x" * 1000, "x" * MOST_CAUSE_CHARS),

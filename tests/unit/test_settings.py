@@ -56,7 +56,7 @@ BAD = [
     ("limit of zero", "run/limit", 0, r"^run\.limit: input should be greater than or equal to 1, found"),
     ("unknown model", "run/tutors", ["smollm"], r"^run\.tutors\[0\]: 'smollm' is not in the registries\. Fix: did you"),
     ("model twice", "run/tutors", ["echo", "echo"], r"^run\.tutors\[1\]: 'echo' is listed twice"),
-    ("no value", "run/tutors", None, r"^run\.tutors: expected at least one tutor, found none\. Fix: .*config/demo\.yaml.*tutors: \[\]"),
+    ("no value", "run/tutors", None, r"^run\.tutors: expected at least one tutor, found none\. Fix: .*config/config\.yaml.*tutors: \[\]"),
     ("unknown task", "run/tasks", ["mathtutorbench/mistake_locaton"], r"^run\.tasks\[0\].*did you mean 'mathtutorbench/mistake_location'"),
     ("unknown benchmark", "run/tasks", ["mathtutor"], r"^run\.tasks\[0\]: 'mathtutor' is not in resources/benchmarks"),
     ("path as task", "run/tasks", ["../../etc"], r"^run\.tasks\[0\]: '\.\./\.\./etc' is not in resources/benchmarks"),
@@ -293,7 +293,7 @@ def test_all_faults_of_one_kind_are_reported_at_once() -> None:
 
 
 def test_unknown_sources_of_pairs_are_reported_with_all_other_unknown_names() -> None:
-    config = shipped("demo")
+    config = shipped("config")
     config["run"] |= {"tutors": ["nobody"], "pair_sources": ["brigde", "mathdial", "gsm9k_inpainted"]}
     with pytest.raises(UserError) as error:
         check_config(config)
@@ -365,7 +365,7 @@ def test_display_keys_do_not_reach_the_job() -> None:
     assert text == plain.model_dump_json(exclude_defaults=True)
 
 
-@pytest.mark.parametrize("overlay", ["demo", "sample", "curation"])
+@pytest.mark.parametrize("overlay", ["config", "sample", "curation"])
 def test_shipped_run_files_stand_alone(overlay: str) -> None:
     raw = shipped(overlay)
     check_config(raw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,11 +21,11 @@ from maieutic.core.records import Item, write_records
 from maieutic.launch.display import RunDisplay
 from maieutic.launch.messages import ranked_line
 from maieutic.launch.requests import NewRequests
-from maieutic.launch.watch import RunWatch
+from maieutic.launch.watch import Cost, RunWatch, WatchedJob, remove_old_progress
 from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_of
 from maieutic.tools import live
-from run_configs import HOSTED
+from run_configs import HOSTED, NOBODY
 from shipped import shipped
 
 LOG = Path("results/logs/generate_replies/mathtutorbench/far.log")
@@ -56,13 +56,19 @@ def job_of(number: int, rule: str, log: Path, **params: str) -> Any:
     )  # fmt: skip
 
 
-def watch_of(plan: RulePlan) -> RunWatch:
-    """Return the watch of a run with a job that asks `far` 400 times and one that scores it."""
+def watch_of(plan: RulePlan, times: Sequence[float] = (0.0,) * 9) -> RunWatch:
+    """Return the watch of a run with a job that asks `far` 400 times and one that scores it. times: of readings."""
     jobs = [
         job_of(1, "generate_replies_locally", LOG, journal=JOURNAL),
         job_of(2, "score_replies", Path("results/logs/s.log")),
     ]
-    return RunWatch(plan, jobs, [NewRequests("tutors", "far", "far", 400, 1e6, 1e6, exact=False)], since=0.0)
+    return RunWatch(
+        plan,
+        jobs,
+        [NewRequests("tutors", "far", "far", 400, 1e6, 1e6, exact=False)],
+        since=0.0,
+        clock=iter(times).__next__,
+    )
 
 
 def report(answered: int, at: float, **more: Any) -> None:
@@ -74,7 +80,7 @@ def report(answered: int, at: float, **more: Any) -> None:
 
 
 def test_a_model_has_its_requests_rate_time_left_cost_and_failures() -> None:
-    watch = watch_of(plan())
+    watch = watch_of(plan(), [100.0, 110.0, 190.0, 200.0])
     assert watch.head() == "0 of 2 jobs, 0 of about 400 requests"
     watch.start([1])
     report(0, at=100.0)
@@ -113,15 +119,52 @@ def test_a_failure_is_told_once_with_cause_fix_and_log_and_a_pending_batch_is_no
     assert watch.failures == {}, "a later attempt has succeeded"
 
 
-def test_files_of_an_earlier_run_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_an_earlier_run_do_not_count() -> None:
     report(9, at=1.0)
+    write_text(Path(paths.LIVE_PAGE), "The run has ended")
+    remove_old_progress()
     watch = watch_of(plan())
-    watch.since = time.time() + 60
     watch.start([1])
-    assert watch.read() == [] and watch.rows()[0].done == 0
+    assert watch.read() == [] and watch.rows()[0].done == 0 and not Path(paths.LIVE_PAGE).exists()
+    FILE.parent.mkdir(parents=True)
     FILE.write_text("{", encoding="utf-8")
-    watch.since = 0.0
     assert watch.read() == [] and watch.rows()[0].done == 0, "a damaged file is no progress"
+
+
+def test_the_answers_of_an_earlier_attempt_of_a_job_are_counted_too() -> None:
+    watch = watch_of(plan())
+    watch.start([1])
+    for answered in (40, 10):
+        report(answered, at=1.0)
+        watch.jobs[1].read_at = 0.0
+        watch.read()
+    [row] = watch.rows()
+    assert row.done == 50 and row.cost == Cost(0.1) and row.rate == 0.0
+
+
+def test_answers_without_usage_make_a_cost_a_lower_bound() -> None:
+    watch = watch_of(plan())
+    watch.start([1])
+    report(1, at=1.0)
+    text = FILE.read_text(encoding="utf-8").replace('"unreported":0', '"unreported":1')
+    FILE.write_text(text, encoding="utf-8")
+    watch.read()
+    assert "at least 0.00 of 3 USD" in watch.head() and "at least 0.00 USD" in watch.rows()[0].text()
+
+
+def test_both_sides_of_a_simulation_and_one_journal_of_several_models_are_told_apart() -> None:
+    """Each side has a row and a price of its own; a journal that several models share has no price."""
+    config = shipped()
+    config["models"] |= {"far": {**HOSTED, "price": {"input": 1, "output": 2}}, "pupil": HOSTED}
+    config["simulations"] = {"s": {"student": "pupil", "task": "mathtutorbench/mistake_correction"}}
+    config["run"] |= {**NOBODY, "tutors": ["far"], "tasks": ["mathtutorbench/mistake_correction"], "limit": None}
+    plan = plan_of(config)
+    job = job_of(1, "simulate_conversations", LOG, journal="a.jsonl", student_journal="b.jsonl")
+    job.wildcards = {"simulation": "s", "tutor": "far"}
+    watched = WatchedJob(plan, job)
+    assert watched.owners == {"a.jsonl": "far", "b.jsonl": "pupil"} == watched.models
+    job.params = {"journal": "a.jsonl"}
+    assert WatchedJob(plan, job).models == {}
 
 
 def test_a_job_reports_answers_tries_and_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +232,13 @@ def test_the_live_page_shows_replies_with_what_the_parsers_read(monkeypatch: pyt
     ]
     report(3, at=1.0, latest=[*latest, {"key": "other", "time": 1.0, "text": "<script>", "tokens": 1, "error": None}])
     state = LiveRun(
-        ended=True, head="1 of 2 jobs", rows=[], failures=["failed: <x>"], notices=[], page="results/report/index.html"
+        time=0.0,
+        ended=True,
+        head="1 of 2 jobs",
+        rows=[],
+        failures=["failed: <x>"],
+        notices=[],
+        page="results/report/index.html",
     )
     write_text(Path(paths.LIVE_STATE), state.model_dump_json())
     write_text(Path(paths.RUN_CONFIG), json.dumps({"run": {}}))

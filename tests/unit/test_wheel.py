@@ -51,7 +51,7 @@ def test_the_wheel_contains_what_git_knows_of_the_workflow(hooks: Any, tmp_path:
         hook, data = hooks.WorkflowFiles(), {"force_include": {}}
         hook.root = str(tmp_path)
         hook.initialize("standard", data)
-        return {*data["force_include"].values()}
+        return {*data["force_include"].values()} - {"snakemake_logger_plugin_maieutic"}
 
     assert included() == {
         f"maieutic_workflow/{name}" for name in ("Snakefile", "workflow/a.py", "config/config.yaml", "config/mine.yaml")
@@ -67,3 +67,4 @@ def test_the_wheel_contains_what_git_knows_of_the_workflow(hooks: Any, tmp_path:
     (tmp_path / "config/mine.yaml").unlink()
     assert included() == {*tracked, "maieutic_workflow/COMMIT"}
     assert all((ROOT / name).exists() for name in hooks.INCLUDED)
+    assert (ROOT / "workflow/plugin/snakemake_logger_plugin_maieutic/__init__.py").is_file(), "installed by itself too"

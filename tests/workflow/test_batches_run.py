@@ -85,7 +85,7 @@ def test_runs_with_batches_end_pending_and_give_the_tables_of_a_live_run(checkou
         assert abs(cost_of(half.stdout) - cost_of(full.stdout) / 2) <= 0.01, "the dry run knows the price of batches"
         outputs, counted, codes = [], [], []
         for _ in range(6):
-            done = run(folder, config, "--logger", "rich")
+            done = run(folder, config, "--logger", "maieutic")
             outputs.append(done.stdout)
             codes.append(done.returncode)
             counted.append(run(folder, config, "-n").stdout)

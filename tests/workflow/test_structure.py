@@ -50,7 +50,7 @@ def folders(text: str) -> set[str]:
 # Files outside all rules (those of servers, of the start of a run and of the partial report), and folders
 OUTSIDE_RULES = {
     "JOURNALS", "SERVER_RECORD", "RUN_CONFIG", "RUN_PROVENANCE", "RUN_LOCK", "BATCHES", "RUN_SPENDING", "PARTIAL_REPORT",
-    "PARTIAL_REPORT_LOG", "PREVIOUS_GRADES", "READER_CHANGES",
+    "PARTIAL_REPORT_LOG", "PREVIOUS_GRADES", "READER_CHANGES", "LOGS", "PROGRESS", "LIVE_STATE", "LIVE_PAGE",
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from maieutic.commands import USER_STAGES, all_commands, command_function, name_
 from maieutic.core.errors import PENDING_PLACE, UserError, as_user_error
 from maieutic.core.extensions import activate_named_extensions
 from maieutic.core.jobs import LOG, Job, parse_job, parse_rule_arguments
-from maieutic.core.logs import LOG_ONLY, log_to
+from maieutic.core.logs import LOG_ONLY, ONE_WRITER_VARIABLE, log_to
 from maieutic.core.parent_process import collect_garbage_rarely
 from maieutic.core.secrets import no_core_dumps
 from maieutic.core.terminal import say
@@ -75,7 +75,9 @@ def exit_code_of(error: BaseException, command: str, log_file: Path | None = Non
             is_hidden = number >= MOST_FAULTS or fault.place == PENDING_PLACE  # the run's last lines name these
             log.error("%s", fault.line, extra={LOG_ONLY: is_hidden})
         if (more := len(error.all) - MOST_FAULTS) > 0 and log_file is not None:
-            log.warning("%d more fault%s in the log: %s", more, " is" if more == 1 else "s are", log_file)
+            is_told = bool(os.environ.get(ONE_WRITER_VARIABLE))  # the run names the number of further faults
+            text = "%d more fault%s in the log: %s"
+            log.warning(text, more, " is" if more == 1 else "s are", log_file, extra={LOG_ONLY: is_told})
         return 2
     log.error("%s failed", command, exc_info=error)
     return 1

@@ -144,7 +144,7 @@ onsuccess:
 
 
 onerror:
-    hooks.end_display()
+    hooks.end_display(workflow)
     if report_command := hooks.partial_report_command(plan, workflow):
         # Use Snakemake's interpreter, because hooks run outside containers.
         shell(f" {{sys.executable:q}} {report_command}")

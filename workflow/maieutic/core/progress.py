@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import logging
 import os
+import re
 import threading
 import time
 from collections import Counter, deque
@@ -152,6 +153,7 @@ class ProgressFile:
         self.failed_tries: Counter[str] = Counter()
         self.missing: Counter[str] = Counter()
         self.message, self.notices = "", list[str]()
+        self.alike: set[str] = set()  # warnings without their numbers
         self.latest: deque[LatestAnswer] = deque(maxlen=MOST_ANSWERS)
         self.is_written_regularly = False
         self.lock = threading.Lock()
@@ -209,7 +211,8 @@ class ProgressFile:
     def note(self, line: str, is_warning: bool) -> None:
         """Keep the latest log line, and warnings for the terminal. A warning is written at once."""
         self.message = line
-        if is_warning and line not in self.notices and len(self.notices) < MOST_NOTICES:
+        if is_warning and len(self.notices) < MOST_NOTICES and (alike := re.sub(r"\d+", "", line)) not in self.alike:
+            self.alike.add(alike)
             self.notices.append(line)
             self.write()
 

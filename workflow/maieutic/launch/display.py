@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from maieutic.core import paths
 from maieutic.core.progress import LiveRow, LiveRun, format_duration, write_unsynced
@@ -17,12 +19,49 @@ from maieutic.core.terminal import say
 from maieutic.core.visible import terminal_text
 from maieutic.launch.watch import Row, RunWatch
 
+STDERR = 2  # file descriptor
+RESTORE_SECONDS = 1.0
 READ_SECONDS = 2.0  # time between two readings of the progress files, in seconds
 LINE_SECONDS = 60.0  # time between two lines without a terminal, in seconds
 SPARE_LINES = 4  # lines of the terminal that the display leaves free
 MOST_NAME_CHARS = 24  # characters of a model's name
 # Beginnings of Snakemake's messages about jobs that failed before
 FAILED_RUN = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not complete")
+
+
+class TerminalLines:
+    """Standard error of this process and of all that it starts, line by line, so that no text disturbs the display.
+
+    Before a job has opened its log, messages of the shell, the container or the interpreter go to standard error.
+    """
+
+    def __init__(self) -> None:
+        sys.stderr.flush()
+        self.terminal: IO[str] = os.fdopen(os.dup(STDERR), "w", encoding="utf-8", errors="replace")
+        self.source, target = os.pipe()
+        os.dup2(target, STDERR)
+        os.close(target)
+        self.thread: threading.Thread | None = None
+
+    def forward(self, show: Callable[[str], object]) -> None:
+        """Show each line from now on. show: function that shows a line above the display."""
+        self.thread = threading.Thread(target=self.read, args=(show,), name="standard error", daemon=True)
+        self.thread.start()
+
+    def read(self, show: Callable[[str], object]) -> None:
+        """Show lines until all writers have ended."""
+        with open(self.source, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                show(terminal_text(line.rstrip("\n")))
+
+    def restore(self) -> None:
+        """Write to the terminal again. Further calls do nothing."""
+        if self.thread is None:
+            return
+        sys.stderr.flush()
+        os.dup2(self.terminal.fileno(), STDERR)
+        self.thread.join(RESTORE_SECONDS)  # a process that still runs may have the pipe
+        self.thread = None
 
 
 class RunDisplay:
@@ -32,19 +71,22 @@ class RunDisplay:
         """reasons: messages of the executor about failed jobs, by job number."""
         self.watch, self.reasons, self.began = watch, reasons, time.monotonic()
         self.lock = threading.Lock()
-        self.live: Any = self.open_live() if is_terminal else None
+        self.lines = TerminalLines() if is_terminal else None
+        self.live: Any = self.open_live(self.lines) if self.lines is not None else None
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.refresh, name="display", daemon=True)
         self.thread.start()
         atexit.register(self.end)  # shows the cursor again, also after Ctrl-C
 
-    def open_live(self) -> Any:
-        """Return rich's display, which keeps the lines that are printed meanwhile above it."""
+    def open_live(self, lines: TerminalLines) -> Any:
+        """Return rich's display, which keeps the lines that are written meanwhile above it."""
         from rich.console import Console
         from rich.live import Live
 
-        live = Live(console=Console(stderr=True, highlight=False), auto_refresh=False, transient=True)
+        console = Console(file=lines.terminal, highlight=False)
+        live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
         live.start()
+        lines.forward(lambda line: console.out(line, highlight=False))
         return live
 
     def refresh(self) -> None:
@@ -53,8 +95,14 @@ class RunDisplay:
             self.refresh_until_end()
         except Exception as error:
             say(f"the progress is no longer shown ({type(error).__name__}: {error}); the run goes on", error=True)
-            if self.live is not None:
-                self.live.stop()
+            self.close_terminal()
+
+    def close_terminal(self) -> None:
+        """Remove the display from the terminal, and let all processes write to it again."""
+        if self.lines is not None:
+            self.lines.restore()
+        if self.live is not None:
+            self.live.stop()
             self.live = None
 
     def refresh_until_end(self) -> None:
@@ -66,10 +114,10 @@ class RunDisplay:
                 self.draw()
                 self.write_state()
             for notice in notices:
-                self.print(f"warning: {notice}")
+                self.show(f"warning: {notice}")
             if self.live is None and time.monotonic() >= next_line:
                 next_line += LINE_SECONDS
-                self.print(f"{time.strftime('%H:%M')} {self.watch.head()}")
+                self.show(f"{time.strftime('%H:%M')} {self.watch.head()}")
 
     def write_state(self, ended: bool = False, page: str | None = None) -> None:
         """Write the state of the run for the live page. page: the report, if it was written."""
@@ -77,7 +125,7 @@ class RunDisplay:
             LiveRow(name=row.name, text=row_text(row), done=row.done, total=row.total, is_running=row.is_running)
             for row in self.watch.rows()
         ]
-        failures = list(self.watch.failures.values())
+        failures = [redact(line) for line in self.watch.failures.values()]
         notices = [redact(notice) for notice in self.watch.notices]
         head = self.watch.head()
         state = LiveRun(
@@ -111,7 +159,7 @@ class RunDisplay:
             table.add_row("", Text(f"and {hidden} more", style="dim"))
         return table
 
-    def print(self, line: str) -> None:
+    def show(self, line: str) -> None:
         """Print a line above the display."""
         say(redact(line), error=True)
 
@@ -132,7 +180,7 @@ class RunDisplay:
         if record.levelno >= logging.WARNING and not is_told and "returned non-zero exit status" not in message:
             lines.append(message)
         for line in lines:
-            self.print(line)
+            self.show(line)
 
     def end(self) -> None:
         """Remove the display, before the last lines of the run."""
@@ -141,9 +189,8 @@ class RunDisplay:
         self.ended.set()
         self.thread.join(READ_SECONDS)
         for notice in self.watch.read():
-            self.print(f"warning: {notice}")
-        if self.live is not None:
-            self.live.stop()
+            self.show(f"warning: {notice}")
+        self.close_terminal()
         self.write_state()
 
 

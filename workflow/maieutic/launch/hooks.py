@@ -254,13 +254,17 @@ def used_images(plan: RulePlan, jobs: Iterable[Job]) -> dict[str, tuple[str, str
     return {stack: (url, files[url]) for stack, url in named.items() if url in files}
 
 
+def is_for_other_cluster(job: Job) -> bool:
+    """Return True if a job's resources name the cluster to which it goes."""
+    return any(job.resources.get(name) for name in partition_file.CLUSTER_KEYS)
+
+
 def slurm_request(plan: RulePlan, job: Job) -> cluster.JobResources:
     """Return the resources that a planned job requests from SLURM.
 
     The partition is None if the job goes to another cluster.
     """
-    elsewhere = any(job.resources.get(name) for name in ("cluster", "clusters", "slurm_cluster"))
-    partition = None if elsewhere else job.resources.get("slurm_partition")
+    partition = None if is_for_other_cluster(job) else job.resources.get("slurm_partition")
     return cluster.JobResources(
         model=", ".join(plan.models_of(job.wildcards)),
         step=job.rule.name,
@@ -333,14 +337,20 @@ def show_run(plan: RulePlan, workflow: Workflow, jobs: list[Job], planned: Seque
     say(f"{len(jobs)} jobs; {messages.requests_line(plan, planned)}", error=True)
     watch = RunWatch(plan, jobs, planned, STARTED_AT_SECONDS)
     if planned:
-        start_live_page()
-        say(f"live page: {paths.LIVE_PAGE}", error=True)
+        try:
+            start_live_page()
+            say(f"live page: {paths.LIVE_PAGE}", error=True)
+        except OSError as error:
+            say(f"no live page: {error}", error=True)
     DISPLAYS.append(RunDisplay(watch, sys.stderr.isatty(), EXECUTOR_MESSAGES))
     handler.attach(DISPLAYS[0])
 
 
 def start_live_page() -> None:
-    """Start the process that writes the live page. It ends with the run, or with this process."""
+    """Start the process that writes the live page. It ends with the run, or with this process.
+
+    It has a session of its own, so that Ctrl-C does not end it before its last version.
+    """
     logs = Path(paths.LOGS.of())
     logs.mkdir(parents=True, exist_ok=True)
     with open(logs / "live.log", "w", encoding="utf-8") as log_file:
@@ -350,6 +360,7 @@ def start_live_page() -> None:
             stdin=subprocess.DEVNULL,
             stdout=log_file,
             stderr=log_file,
+            start_new_session=True,
         )
     LIVE_PAGES.append(process)
 
@@ -458,6 +469,8 @@ def submission_lines(plan: RulePlan, workflow: Workflow, jobs: Sequence[Job]) ->
     for job in (job for job in jobs if not snakemake_compat.runs_beside_snakemake(job)):
         resources = job.resources
         partition = resources.get("slurm_partition")
+        if is_for_other_cluster(job):
+            partition = "of another cluster"
         gpus = plan.needs(job.wildcards).gpus if resources.get("server_gpus") is not None else 0
         request = partition_file.JobRequest(
             "",
@@ -473,8 +486,9 @@ def submission_lines(plan: RulePlan, workflow: Workflow, jobs: Sequence[Job]) ->
     return [*lines, f"on this machine: {here} jobs"]
 
 
-def end_display() -> None:
+def end_display(workflow: Workflow) -> None:
     """Remove the run's display from the terminal, so that other lines can follow."""
+    snakemake_compat.wait_for_records(workflow)
     for display in DISPLAYS:
         display.end()
 
@@ -486,7 +500,7 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
 
     Raises SystemExit with EXIT_PENDING if every failed job waits for batches in progress.
     """
-    end_display()
+    end_display(workflow)
     page = page if RULES & PAGE_RULES and page is not None and Path(page).exists() else None
     for display in DISPLAYS:
         display.write_state(ended=True, page=page)

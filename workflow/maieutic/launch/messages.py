@@ -167,7 +167,7 @@ SBATCH_CALL = "sbatch call:"  # begins the part of the SLURM executor's message 
 
 
 def last_error_of(log: Path, since: float, reason: str = "") -> str | None:
-    """Return the last error in a job's log; None if this run did not write the log, and no other reason is known.
+    """Return the error that ended a job, from its log; None if this run did not write the log, and no reason is known.
 
     since: start of the run, in seconds since 1970; reason: the executor's message, for a log without an error: a job
     that was rejected or killed cannot write one.
@@ -177,8 +177,14 @@ def last_error_of(log: Path, since: float, reason: str = "") -> str | None:
         return next(iter(known), None)
     text = terminal_text(log.read_text(encoding="utf-8", errors="replace"))
     lines = [line for line in text.split("\n") if line.strip()]
-    errors = [line.partition(ERROR)[2] for line in lines if ERROR in line]
-    return shorten_error((errors or known or lines or ["the log is empty"])[-1].strip())
+    last = max((number for number, line in enumerate(lines) if ERROR in line), default=None)
+    if last is None:
+        return shorten_error((known or lines or ["the log is empty"])[-1].strip())
+    first = last  # a command lists all of its faults, one after the other
+    while first and ERROR in lines[first - 1]:
+        first -= 1
+    more = f" (and {last - first} more in the log)" if last > first else ""
+    return f"{shorten_error(lines[last].partition(ERROR)[2].strip())}{more}"
 
 
 def shorten_error(line: str) -> str:

@@ -45,12 +45,14 @@ def run(
 
 
 def default_options() -> list[str]:
-    """Return the flags of the workflow's default profile. Snakemake would print that it uses the profile."""
+    """Return the flags of the workflow's default profile. Snakemake would print that it uses the profile.
+
+    A flag without values is last, so that targets can follow.
+    """
     profile = yaml.safe_load((HOME / DEFAULT_PROFILE / "config.yaml").read_text(encoding="utf-8"))
-    words = ["--workflow-profile", "none"]
-    for name, value in profile.items():
-        words += [f"--{name}"] if value is True else [f"--{name}", *value]
-    return words
+    lists = [[f"--{name}", *map(str, value)] for name, value in profile.items() if isinstance(value, list)]
+    flags = [f"--{name}" for name, value in profile.items() if value is True]
+    return ["--workflow-profile", "none", *(word for words in lists for word in words), *flags]
 
 
 def command_line(configfile: Path, options: Sequence[str]) -> list[str]:
@@ -63,5 +65,5 @@ def command_line(configfile: Path, options: Sequence[str]) -> list[str]:
     if not any(word.startswith(PLACES) for word in words):
         words = ["--cores", "all", *words]
     if not any(word.startswith(PROFILES) for word in words) and not DEFAULT_PROFILE.exists():
-        words = [*words, *default_options()]
+        words = [*default_options(), *words]
     return [*snakemake_line(), f"--configfile={configfile}", *words]

@@ -105,9 +105,12 @@ def saved_run(config: Path) -> dict[str, Any]:
 
 
 def name_of_run(place: str) -> str:
-    """Return the name of a run. place: this name, or the run's own folder."""
-    config = Path(place, Path(paths.CONFIG).name)
-    return str(saved_run(config).get("name") or NO_NAME) if config.is_file() else place
+    """Return the name of a run of this folder. place: this name, or the run's own folder; the name wins."""
+    names = {
+        config.parent.resolve(): str(saved_run(config).get("name") or NO_NAME)
+        for config in saved_configs(Path(paths.ROOT))
+    }
+    return place if place in names.values() else names.get(Path(place).resolve(), place)
 
 
 def shorten_names(names: list[str], most: int = 3) -> str:

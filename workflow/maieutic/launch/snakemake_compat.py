@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from maieutic.core.rule_functions import with_parameters
 Workflow = Any  # snakemake.workflow.Workflow
 Job = Any  # snakemake.jobs.Job
 INTERRUPTS: list[int] = []  # signals of Ctrl-C and SIGTERM that this process has received
+RECORDS_SECONDS = 2.0
 LOCAL_TWIN = "_locally"  # ends the name of a rule's twin, whose jobs call hosted models only
 
 
@@ -230,8 +232,16 @@ def display_handler(workflow: Workflow) -> Any:
 
     With --verbose and --printshellcmds it prints Snakemake's records instead.
     """
-    handlers = [each for each in workflow.logger_manager.get_log_handlers() if hasattr(each, "attach")]
-    return next((each for each in handlers if not each.is_loud), None)
+    handlers = [handler for handler in workflow.logger_manager.get_log_handlers() if hasattr(handler, "attach")]
+    return next((handler for handler in handlers if not handler.is_loud), None)
+
+
+def wait_for_records(workflow: Workflow) -> None:
+    """Wait until the thread of the terminal's log handler has taken all records, for at most RECORDS_SECONDS."""
+    queue = getattr(workflow.logger_manager, "_queue", None)
+    until = time.monotonic() + RECORDS_SECONDS
+    while queue is not None and not queue.empty() and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 class JobErrors(logging.Handler):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.core import paths
-from maieutic.core.progress import JobProgress, format_duration, progress_path, read_progress
+from maieutic.core.progress import JobProgress, JournalProgress, format_duration, progress_path, read_progress
 from maieutic.launch.messages import STOPPED, Billed, failure_lines, is_pending, registry_cost
 from maieutic.launch.requests import NewRequests
 from maieutic.launch.snakemake_compat import LOCAL_TWIN
@@ -22,12 +24,26 @@ WINDOW = 15  # number of the latest versions of a progress file from which the r
 MOST_REASONS = 2  # maximum number of kinds of failed tries that a line names
 
 
+class Cost(NamedTuple):
+    """Cost of answers in US dollars; None without a price. is_least: some answers came without their tokens."""
+
+    usd: float | None = None
+    is_least: bool = False
+
+    def text(self, limit: float | None = None) -> str:
+        """Return the cost as text, such as `at least 0.42 of 5 USD`; "" without a price. limit: budget."""
+        if self.usd is None:
+            return ""
+        least = "at least " if self.is_least else ""
+        return f"{least}{self.usd:.2f} USD" if limit is None else f"{least}{self.usd:.2f} of {limit:g} USD"
+
+
 class Row(NamedTuple):
-    """Progress of one model in a run, or of a stage without a model.
+    """Progress of one model in a run.
 
     done, total: finished and expected units, None if the total is not known; unit: their plural noun; is_about: True
-    if the total is an estimate; rate: units per second; usd: cost so far, None without a price; failed_tries, missing:
-    numbers by kind; jobs_done, jobs: numbers of jobs; message: last log line of a running job that has done nothing.
+    if the total is an estimate; rate: units per second; failed_tries, missing: numbers by kind; jobs_done, jobs:
+    numbers of jobs; message: last log line of a running job that has done nothing.
     """
 
     name: str
@@ -36,7 +52,7 @@ class Row(NamedTuple):
     unit: str
     is_about: bool
     rate: float
-    usd: float | None
+    cost: Cost
     failed_tries: Counter[str]
     missing: Counter[str]
     jobs_done: int
@@ -59,12 +75,10 @@ class Row(NamedTuple):
             parts.append(f"{self.rate:.1f}/s")
         if self.is_running and (left := self.seconds_left) is not None:
             parts.append(f"{format_duration(left)} left")
-        if self.usd is not None:
-            parts.append(f"{self.usd:.2f} USD")
-        parts += [text for text in (counts_text(self.failed_tries, "failed tries"), counts_text(self.missing)) if text]
+        parts += [self.cost.text(), counts_text(self.failed_tries, "failed tries"), counts_text(self.missing)]
         if self.message and not self.failed_tries:
             parts.append(self.message)
-        return ", ".join(parts)
+        return ", ".join(filter(None, parts))
 
 
 def counts_text(counts: Counter[str], what: str = "") -> str:
@@ -76,7 +90,11 @@ def counts_text(counts: Counter[str], what: str = "") -> str:
 
 
 class WatchedJob:
-    """A planned job of a run: its names, its files, and the content of its progress file."""
+    """A planned job of a run: its names, its files, and the content of its progress file.
+
+    models: registry entry that answers, by the path of its journal; owners: name of the row to which a journal's
+    answers belong.
+    """
 
     def __init__(self, plan: RulePlan, job: Job) -> None:
         self.names: dict[str, str] = dict(job.wildcards.items())
@@ -85,58 +103,71 @@ class WatchedJob:
         self.job = job
         log = Path(str(job.log[0])) if job.log else None
         self.file = progress_path(log) if log is not None else None
-        self.calls_model = job.resources.get("server_gpus") is not None
-        models = plan.models_of(job.wildcards) if self.calls_model else []
-        # registry entry that answers, by the path of its journal
+        called = plan.models_of(job.wildcards) if job.resources.get("server_gpus") is not None else []
         kept = [str(job.params[name]) for name in ("journal", "student_journal") if job.params.get(name)]
-        self.models = dict(zip(kept, [*models, *models[-1:] * len(kept)], strict=False)) if models else {}
+        # The answers of several models in one journal cannot be told apart, and have no price.
+        is_shared = len(kept) == 1 and len(set(called)) > 1
+        self.models = {} if is_shared or not called else dict(zip(kept, [called[0], called[-1]], strict=False))
+        first = self.asker or (self.rule if is_shared or not called else called[0])
+        self.owners = dict(zip(kept, [first, self.models.get(kept[-1], first)], strict=False)) if kept else {}
+        self.owner = first
         self.state = "planned"
         self.progress: JobProgress | None = None
         self.read_at = 0.0
-        self.counts: deque[tuple[float, int]] = deque(maxlen=WINDOW)  # times and numbers of answers
+        self.earlier: list[dict[str, JournalProgress]] = []  # answers of earlier attempts
 
     @property
     def title(self) -> str:
         """The job's rule and wildcards."""
         return " ".join([self.rule, *self.names.values()])
 
-    def read(self, since: float) -> None:
-        """Read the job's progress file if it has changed. since: start of the run, in seconds since 1970."""
+    def read(self) -> None:
+        """Read the job's progress file if it has changed."""
         if self.file is None:
             return
         try:
             changed = self.file.stat().st_mtime
         except OSError:
             return
-        if changed > max(self.read_at, since) and (progress := read_progress(self.file)) is not None:
-            self.read_at, self.progress = changed, progress
-            self.counts.append((progress.time, self.answered))
+        if changed == self.read_at or (progress := read_progress(self.file)) is None:
+            return
+        if self.progress is not None and requests_in(progress.journals) < requests_in(self.progress.journals):
+            self.earlier.append(self.progress.journals)
+        self.read_at, self.progress = changed, progress
 
-    @property
-    def answered(self) -> int:
-        """Number of new answers."""
-        return sum(counts.requests for counts in self.progress.journals.values()) if self.progress else 0
+    def answers(self) -> Iterator[tuple[str, JournalProgress]]:
+        """Yield the path of each journal with the answers that each attempt of the job has appended to it."""
+        for journals in [*self.earlier, *([self.progress.journals] if self.progress else [])]:
+            yield from journals.items()
 
-    @property
-    def request_rate(self) -> float:
-        """New answers per second over the last versions of the progress file."""
-        (began, before), (ended, after) = (self.counts[0], self.counts[-1]) if self.counts else ((0, 0), (0, 0))
-        return (after - before) / (ended - began) if ended > began else 0.0
+
+def requests_in(journals: Mapping[str, JournalProgress]) -> int:
+    """Return the number of answers in journals."""
+    return sum(counts.requests for counts in journals.values())
 
 
 class RunWatch:
     """The jobs of a run by Snakemake's number, with their states and progress."""
 
-    def __init__(self, plan: RulePlan, jobs: Iterable[Job], planned: Sequence[NewRequests], since: float) -> None:
+    def __init__(
+        self,
+        plan: RulePlan,
+        jobs: Iterable[Job],
+        planned: Sequence[NewRequests],
+        since: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """planned: new requests of the jobs; since: start of the run, in seconds since 1970."""
-        self.plan, self.since = plan, since
+        self.plan, self.since, self.clock = plan, since, clock
         self.jobs = {job.jobid: WatchedJob(plan, job) for job in jobs}
         self.planned: dict[str, list[NewRequests]] = {}
         for part in planned:
             self.planned.setdefault(part.asker, []).append(part)
         self.failures: dict[int, str] = {}
         self.notices: list[str] = []
-        self.shown_notices: set[str] = set()
+        self.known_notices: set[tuple[str, str]] = set()
+        # times and numbers of answers, by the name of the row
+        self.history: dict[str, deque[tuple[float, int]]] = defaultdict(lambda: deque(maxlen=WINDOW))
 
     # events of Snakemake
 
@@ -150,17 +181,16 @@ class RunWatch:
         """Note that a job is finished."""
         if number in self.jobs:
             self.jobs[number].state = "done"
-            self.jobs[number].read(self.since)
+            self.jobs[number].read()
             self.failures.pop(number, None)
 
     def fail(self, number: int, reasons: Mapping[int, str]) -> list[str]:
-        """Note that a job has failed, and return the lines that say why. A job that waits for a batch has no line.
+        """Note that a job has failed, and return the lines with the reason; none for a job that waits for a batch.
 
         reasons: messages of the executor by job number.
         """
         if (watched := self.jobs.get(number)) is None:
             return []
-        watched.read(self.since)
         if is_pending(watched.job, self.since):
             watched.state = "waiting"
             return []
@@ -173,57 +203,87 @@ class RunWatch:
     # state
 
     def read(self) -> list[str]:
-        """Read the progress of the running jobs, and return their new warnings."""
+        """Read the progress of the jobs, and return their new warnings.
+
+        The last version of a job's file can become visible some time after the job's end, as on NFS.
+        """
         new = []
         for watched in self.jobs.values():
-            if watched.state == "running":
-                watched.read(self.since)
+            if watched.state != "planned" and not (watched.progress and watched.progress.ended):
+                watched.read()
             for notice in watched.progress.notices if watched.progress else ():
-                if (alike := re.sub(r"\d+", "", notice)) not in self.shown_notices:
-                    self.shown_notices.add(alike)
+                alike = watched.asker or watched.title, re.sub(r"\d+", "", notice)
+                if alike not in self.known_notices:
+                    self.known_notices.add(alike)
                     new.append(f"{watched.title}: {notice}")
         self.notices += new
+        answered, now = self.answered(), self.clock()
+        for name in {*self.planned, *answered}:
+            self.history[name].append((now, answered[name]))
         return new
+
+    def answered(self) -> Counter[str]:
+        """Return the number of answers by the name of the row."""
+        answered = Counter[str]()
+        for watched in self.jobs.values():
+            for journal, counts in watched.answers():
+                answered[watched.owners.get(journal, watched.owner)] += counts.requests
+        return answered
+
+    def rate(self, name: str) -> float:
+        """Return a row's answers per second over its latest readings."""
+        readings = self.history[name]
+        if len(readings) < 2 or readings[-1][0] <= readings[0][0]:
+            return 0.0
+        return max((readings[-1][1] - readings[0][1]) / (readings[-1][0] - readings[0][0]), 0.0)
 
     def count(self, state: str) -> int:
         """Return the number of jobs in a state."""
         return sum(watched.state == state for watched in self.jobs.values())
 
-    @property
-    def usd(self) -> float | None:
-        """Cost of the answers so far in US dollars; None if no answering model has a price."""
-        return total_usd(self.plan, self.jobs.values())
+    def cost(self, name: str | None = None) -> Cost:
+        """Return the cost of the answers so far, by the prices of the registry. name: row (default: all)."""
+        costs, is_least = list[float](), False
+        for watched in self.jobs.values():
+            for journal, counts in watched.answers():
+                if name is not None and watched.owners.get(journal, watched.owner) != name:
+                    continue
+                model = watched.models.get(journal)
+                tokens = (counts.prompt_tokens, counts.completion_tokens, counts.cached_tokens)
+                usd = registry_cost(self.plan, Billed(model, *tokens, False)) if model is not None else None
+                is_least = is_least or counts.unreported > 0 or (usd is None and name is None and counts.requests > 0)
+                costs += [] if usd is None else [usd]
+        return Cost(sum(costs), is_least) if costs else Cost()
 
     def rows(self) -> list[Row]:
         """Return a row for each model that is asked or works, in the order of the plan. Baselines have none."""
-        by_asker: dict[str, list[WatchedJob]] = {}
+        by_name: dict[str, list[WatchedJob]] = {}
         for watched in self.jobs.values():
-            if watched.asker is not None and (watched.asker in self.planned or watched.progress is not None):
-                by_asker.setdefault(watched.asker, []).append(watched)
+            names = {watched.owner, *watched.owners.values()} if watched.owners or watched.progress else set()
+            for name in names:
+                if name in self.planned or watched.progress is not None:
+                    by_name.setdefault(name, []).append(watched)
         order = {name: place for place, name in enumerate([*self.plan.run.tutors, *self.plan.run.judges])}
-        names = sorted(by_asker, key=lambda name: (order.get(name, len(order)), name))
-        return [self.row(name, by_asker[name]) for name in names]
+        names_in_order = sorted(by_name, key=lambda name: (order.get(name, len(order)), name))
+        answered = self.answered()
+        return [self.row(name, by_name[name], answered[name]) for name in names_in_order]
 
-    def row(self, name: str, jobs: Sequence[WatchedJob]) -> Row:
-        """Return the row of one model. jobs: its jobs."""
-        reports = [watched.progress for watched in jobs if watched.progress is not None]
+    def row(self, name: str, jobs: Sequence[WatchedJob], answered: int) -> Row:
+        """Return the row of one model. jobs: its jobs; answered: number of its answers."""
         running = [watched for watched in jobs if watched.state == "running"]
+        own = [watched.progress for watched in jobs if watched.progress is not None and watched.owner == name]
         planned = self.planned.get(name, [])
         failed, missing = Counter[str](), Counter[str]()
-        for report in reports:
+        for report in own:
             failed.update(report.failed_tries)
             missing.update(report.missing)
-        if planned:
+        if planned or answered:
             known = [part.requests for part in planned if part.requests is not None]
-            total = sum(known) if len(known) == len(planned) else None
-            done, unit, is_about = (
-                sum(watched.answered for watched in jobs),
-                "requests",
-                not all(part.exact for part in planned),
-            )
-            rate = sum(watched.request_rate for watched in running)
+            total = sum(known) if planned and len(known) == len(planned) else None
+            done, unit, is_about = answered, "requests", not all(part.exact for part in planned)
+            rate = self.rate(name)
         else:
-            works = [work for report in reports for work in report.work]
+            works = [work for report in own for work in report.work]
             done, total = sum(work.done for work in works), sum(work.total for work in works) or None
             unit, is_about = works[-1].unit if works else "items", False
             rate = sum(work.rate for watched in running if watched.progress for work in watched.progress.work[-1:])
@@ -235,7 +295,7 @@ class RunWatch:
             unit=unit,
             is_about=is_about,
             rate=rate,
-            usd=total_usd(self.plan, jobs),
+            cost=self.cost(name),
             failed_tries=failed,
             missing=missing,
             jobs_done=sum(watched.state == "done" for watched in jobs),
@@ -256,27 +316,24 @@ class RunWatch:
         of_requests = [row for row in rows if row.unit == "requests"]
         if of_requests:
             totals = [row.total for row in of_requests]
-            whole = sum(total for total in totals if total is not None) if None not in totals else None
             together = of_requests[0]._replace(
                 done=sum(row.done for row in of_requests),
-                total=whole,
+                total=sum(total for total in totals if total is not None) if None not in totals else None,
                 is_about=any(row.is_about for row in of_requests),
                 rate=sum(row.rate for row in of_requests if row.is_running),
-                usd=None,
+                cost=Cost(),
                 failed_tries=Counter(),
                 missing=Counter(),
                 is_running=any(row.is_running for row in of_requests),
                 message="",
             )
             parts.append(together.text())
-        if (usd := self.usd) is not None:
-            limit = self.plan.run.budget.usd
-            parts.append(f"{usd:.2f} of {limit:g} USD" if limit is not None else f"{usd:.2f} USD")
+        parts.append(self.cost().text(self.plan.run.budget.usd))
         parts += [f"{number} {word}" for state, word in STATES.items() if (number := self.count(state))]
         if tries := sum(row.failed_tries.total() for row in rows):
             parts.append(f"{tries} failed tries")
-        parts += filter(None, [counts_text(sum((row.missing for row in rows), Counter()))])
-        return ", ".join(parts)
+        parts.append(counts_text(sum((row.missing for row in rows), Counter())))
+        return ", ".join(filter(None, parts))
 
 
 STATES = {  # words for jobs that have ended without a result
@@ -286,19 +343,8 @@ STATES = {  # words for jobs that have ended without a result
 }
 
 
-def total_usd(plan: RulePlan, jobs: Iterable[WatchedJob]) -> float | None:
-    """Return the cost of the answers that jobs have received, in US dollars; None without a price."""
-    costs = [
-        registry_cost(plan, Billed(model, counts.prompt_tokens, counts.completion_tokens, counts.cached_tokens, False))
-        for watched in jobs
-        if watched.progress is not None
-        for journal, counts in watched.progress.journals.items()
-        if (model := watched.models.get(journal)) is not None
-    ]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known else None
-
-
 def remove_old_progress() -> None:
-    """Delete the progress files of earlier runs."""
+    """Delete the progress files and the live page of earlier runs."""
     shutil.rmtree(paths.PROGRESS, ignore_errors=True)
+    with suppress(OSError):
+        Path(paths.LIVE_PAGE).unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from maieutic.plan.rules import RulePlan
 from maieutic.record.received import unpack_run
 from maieutic.report.tables import breakdown_scores, complete_scores, score_table
 from maieutic.run_plan import unchecked_plan
+from maieutic.serving.batches import NO_NAME
 
 DEFAULT_RUN = Path(paths.PAGE.of(run="report")).parent  # own folder of a run without a name
 # ROW_COLUMNS identify a row of a score table. Numbers that differ by at most ROUNDING_TOLERANCE count as equal.
@@ -70,8 +71,11 @@ def single_run_folder(folder: Path) -> Path:
 
 def named_run_folder(place: Path) -> Path:
     """Return the own folder of a run of the working folder. place: this folder, or the run's name."""
-    by_name = len(place.parts) == 1 and not place.exists()
-    return Path(paths.PAGE.of(run=f"runs/{place}")).parent if by_name else place
+    if str(place) == NO_NAME:
+        return DEFAULT_RUN
+    named = Path(paths.PAGE.of(run=f"runs/{place}")).parent
+    by_name = len(place.parts) == 1 and (own_file(named, paths.CONFIG).is_file() or not place.exists())
+    return named if by_name else place
 
 
 @contextmanager

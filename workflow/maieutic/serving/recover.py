@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.core import paths
+from maieutic.core.errors import UserError
 from maieutic.core.locks import is_other_owner_here, lock
 
 log = logging.getLogger(__name__)
@@ -94,7 +95,13 @@ def recover(results: Path = Path(paths.ROOT)) -> None:
 
     Args:
         results: folder of the results
+
+    Raises:
+        UserError: if a run is in progress
     """
+    if (run := run_in_progress(results)) is not None:
+        problem = f"a run is in progress ({run})"
+        raise UserError("maieutic recover", problem, "wait until it ends, or end it with Ctrl-C in its terminal")
     cancel_queued_jobs(results.parent)
     for path in sorted((results / "journal").glob("**/*.lock")):
         owner = lock_owner(path)
@@ -112,14 +119,22 @@ def recover(results: Path = Path(paths.ROOT)) -> None:
     unlock_folder(results)
 
 
+def run_in_progress(results: Path) -> str | None:
+    """Return the owner of the lock on the results if it still runs; None if there is none, or if it has ended."""
+    try:
+        with open(results / Path(paths.RUN_LOCK).name, encoding="utf-8") as handle:
+            owner = handle.readline().strip()
+            try:
+                has_locks = lock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return owner or "another process"
+            return owner if not has_locks and is_other_owner_here(owner) else None
+    except FileNotFoundError:
+        return None
+
+
 def unlock_folder(results: Path) -> None:
-    """Remove Snakemake's locks on the folder of the results, unless a run is in progress there."""
-    with contextlib.suppress(FileNotFoundError), open(results / Path(paths.RUN_LOCK).name, encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            log.warning("a run is in progress (%s), so the folder stays locked", lock.readline().strip())
-            return
+    """Remove Snakemake's locks on the folder of the results."""
     for file in (results.parent / ".snakemake/locks").glob("*.lock"):
         log.info("removing the lock %s", file)
         file.unlink(missing_ok=True)

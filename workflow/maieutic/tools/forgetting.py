@@ -139,6 +139,7 @@ def forget_transcripts(run: str | None, yes: bool) -> None:
         raise UserError("maieutic forget", f"run {run} has no transcripts", "name a run of `maieutic transcripts`")
     page = Path(paths.ROOT) / f"runs/{run}"
     doomed, shared = [page / "index.html", page / "items", page / "partial", page / "kept"], list[Path]()
+    doomed += [Path(paths.PROGRESS.of()), Path(paths.LIVE_PAGE.of())]  # the latest replies of the last run
     for name in names:
         data = Path(datasets[f"{name}{DATASET_SUFFIX}"]["published"]["path"])
         doomed += [data, data.with_name(REPLIES_FILE)]

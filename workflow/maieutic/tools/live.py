@@ -198,7 +198,7 @@ def live(
     config: Annotated[Path, Parameter(help="configuration of the run in progress")] = Path(paths.RUN_CONFIG),
     out: Annotated[Path, Parameter(help="page to write")] = Path(paths.LIVE_PAGE),
 ) -> None:
-    """Write the live page of the run in progress every two seconds until the run ends. Each run starts this by itself.
+    """Write the live page of the run in progress until the run ends. A run with new requests starts this by itself.
 
     Raises UserError if no run has written its configuration.
     """

@@ -72,7 +72,7 @@ class LogHandler(LogHandlerBase):
     def show(self, record: logging.LogRecord) -> None:
         """Show a record, or keep it."""
         if self.is_loud or (self.display is None and record.levelno >= logging.WARNING):
-            self.has_failed = True
+            self.has_failed = self.has_failed or record.levelno >= logging.ERROR
             self.plain.handle(record if self.is_loud else readable(record))
         if self.display is not None and not self.is_loud:
             self.display.emit(record)
@@ -119,7 +119,7 @@ class LogHandler(LogHandlerBase):
 
     @property
     def needs_rulegraph(self) -> bool:
-        """False."""
+        """False: the graph of the rules is not drawn."""
         return False
 
 
