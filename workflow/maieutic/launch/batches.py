@@ -38,7 +38,7 @@ from maieutic.core.states import FAILED_MARK, state_of
 from maieutic.core.terminal import say
 from maieutic.launch.requests import ASSUMED_ANSWER_CHARS
 from maieutic.launch.results_lock import locked_results
-from maieutic.launch.runs import name_of_run
+from maieutic.launch.saved_runs import name_of_run
 from maieutic.replies.generate import RequestCounts, usage_of_answer
 from maieutic.serving.answers import Answer, MalformedAnswer, usage_of
 from maieutic.serving.backends import hosted_client

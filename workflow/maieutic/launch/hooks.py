@@ -418,7 +418,7 @@ def overwrite_warning(saved_config: Path, run: dict[str, Any]) -> str | None:
 
     saved_config: configuration saved with the existing page; run: settings of this run.
     """
-    from maieutic.launch.runs import saved_run
+    from maieutic.launch.saved_runs import saved_run
 
     if not saved_config.is_file():
         return None

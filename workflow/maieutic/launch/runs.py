@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.terminal import say
-from maieutic.core.yaml_files import read_yaml
+from maieutic.launch.saved_runs import saved_configs, saved_run
 from maieutic.serving.batches import NO_NAME
 
 
@@ -87,30 +87,6 @@ def run_in_progress() -> str | None:
     except OSError:  # no run yet, or no locks on this file system
         return None
     return None
-
-
-def saved_configs(results: Path) -> Iterator[Path]:
-    """Yield the saved configuration file of each run in a results folder."""
-    return (path for folder in paths.REPORT_FOLDERS for path in results.glob(f"{folder}/config.yaml"))
-
-
-def saved_config(config: Path) -> dict[str, Any]:
-    """Return the saved configuration of a run. Raises UserError if the file cannot be read."""
-    return read_yaml(config, "delete the file: the next run writes it again") or {}
-
-
-def saved_run(config: Path) -> dict[str, Any]:
-    """Return the `run` section of a saved configuration. Raises UserError if the file cannot be read."""
-    return saved_config(config).get("run", {})
-
-
-def name_of_run(place: str) -> str:
-    """Return the name of a run of this folder. place: this name, or the run's own folder; the name wins."""
-    names = {
-        config.parent.resolve(): str(saved_run(config).get("name") or NO_NAME)
-        for config in saved_configs(Path(paths.ROOT))
-    }
-    return place if place in names.values() else names.get(Path(place).resolve(), place)
 
 
 def shorten_names(names: list[str], most: int = 3) -> str:

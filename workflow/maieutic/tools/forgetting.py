@@ -19,7 +19,7 @@ from maieutic.core.ledger import valid_json_lines
 from maieutic.core.paths import Pattern
 from maieutic.core.states import filter_error, is_missing_answer, state_of
 from maieutic.launch.results_lock import locked_results
-from maieutic.launch.runs import name_of_run, saved_config, saved_configs
+from maieutic.launch.saved_runs import name_of_run, saved_config, saved_configs
 from maieutic.serving.batches import NO_NAME, BatchFolder
 from maieutic.simulation import planned as simulation_paths
 from maieutic.simulation.planned import (
