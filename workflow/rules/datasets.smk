@@ -8,6 +8,7 @@ rule fetch_dataset:
         "results/datasets/{dataset}.source",
     log:
         "results/logs/fetch_dataset/{dataset}.log",
+    priority: 25
     localrule: True
     resources:
         mem_mb=1000,

@@ -12,6 +12,7 @@ rule make_items:
         "results/items/{benchmark}/{task}.jsonl",
     log:
         "results/logs/make_items/{benchmark}/{task}.log",
+    priority: 25
     localrule: True
     resources:
         mem_mb=2000,

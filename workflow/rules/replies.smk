@@ -18,6 +18,7 @@ rule generate_replies:
         "results/benchmarks/generate_replies/{benchmark}/{tutor}.tsv"
     wildcard_constraints:
         tutor=one_of(plan.tutors_per_benchmark_job("vllm")),
+    priority: 20  # start first, since a wrong chat template shows in the first replies
     container:
         IMAGES.serve
     threads: plan.threads
@@ -48,6 +49,7 @@ use rule generate_replies as generate_replies_locally with:
     """Generate a hosted model's or a baseline tutor's replies. The job uses no GPU, but may need network access."""
     wildcard_constraints:
         tutor=one_of(plan.tutors_per_benchmark_job("hosted", "baseline")),
+    priority: 15
     localrule: True
     container:
         IMAGES.driver

@@ -10,9 +10,11 @@ rule prepare_weights:
         "results/weights/{model}/manifest.json",
     log:
         "results/logs/prepare_weights/{model}.log",
+    priority: 30  # replies come first, and wait for weights and items
     localrule: True
     container:
         IMAGES.serve
+    threads: 2
     resources:
         mem_mb=8000,
         runtime=240,
