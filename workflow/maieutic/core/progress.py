@@ -12,10 +12,9 @@ import time
 from collections import Counter, deque
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from maieutic.core import paths
-from maieutic.core.records import Record
 from maieutic.core.secrets import redact
 
 log = logging.getLogger(__name__)
@@ -40,7 +39,13 @@ def format_duration(seconds: float) -> str:
 # the progress file ----------------------------------------------------------------------------------------------------
 
 
-class WorkProgress(Record):
+class Content(BaseModel):
+    """Base class of what a progress file contains. The records of results would make the start of each job slower."""
+
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
+
+
+class WorkProgress(Content):
     """Progress of one piece of a job's work, such as the items of a benchmark.
 
     done, total: numbers of finished and of all units; known: finished units whose answers were on file; rate: finished
@@ -55,7 +60,7 @@ class WorkProgress(Record):
     rate: float = 0.0
 
 
-class JournalProgress(Record):
+class JournalProgress(Content):
     """Answers that a job has appended to one journal, their tokens, and how many the endpoint gave without usage."""
 
     requests: int = 0
@@ -65,7 +70,7 @@ class JournalProgress(Record):
     unreported: int = 0
 
 
-class LatestAnswer(Record):
+class LatestAnswer(Content):
     """One of a job's latest answers. key: its request key; error: why it is missing, None if the model answered."""
 
     key: str
@@ -75,7 +80,7 @@ class LatestAnswer(Record):
     error: str | None
 
 
-class JobProgress(Record):
+class JobProgress(Content):
     """Content of a job's progress file.
 
     time: time of writing, in seconds since 1970; ended: True once the job has ended; journals: answers by the path of
@@ -94,7 +99,7 @@ class JobProgress(Record):
     latest: list[LatestAnswer] = []
 
 
-class LiveRow(Record):
+class LiveRow(Content):
     """One model of a run in progress. text: its counts; total: None if it is not known."""
 
     name: str
@@ -104,7 +109,7 @@ class LiveRow(Record):
     is_running: bool
 
 
-class LiveRun(Record):
+class LiveRun(Content):
     """State of a run in progress, which Snakemake's process writes for the live page.
 
     time: time of writing, in seconds since 1970; head: jobs, requests and cost in one line; page: the report, once it
