@@ -105,7 +105,7 @@ class WatchedJob:
         self.file = progress_path(log) if log is not None else None
         called = plan.models_of(job.wildcards) if job.resources.get("server_gpus") is not None else []
         kept = [str(job.params[name]) for name in ("journal", "student_journal") if job.params.get(name)]
-        # The answers of several models in one journal cannot be told apart, and have no price.
+        # The answers of several models in one journal cannot be attributed, and have no price.
         is_shared = len(kept) == 1 and len(set(called)) > 1
         self.models = {} if is_shared or not called else dict(zip(kept, [called[0], called[-1]], strict=False))
         first = self.asker or (self.rule if is_shared or not called else called[0])
@@ -271,10 +271,10 @@ class RunWatch:
     def row(self, name: str, jobs: Sequence[WatchedJob], answered: int) -> Row:
         """Return the row of one model. jobs: its jobs; answered: number of its answers."""
         running = [watched for watched in jobs if watched.state == "running"]
-        own = [watched.progress for watched in jobs if watched.progress is not None and watched.owner == name]
+        reports = [watched.progress for watched in jobs if watched.progress is not None and watched.owner == name]
         planned = self.planned.get(name, [])
         failed, missing = Counter[str](), Counter[str]()
-        for report in own:
+        for report in reports:
             failed.update(report.failed_tries)
             missing.update(report.missing)
         if planned or answered:
@@ -283,7 +283,7 @@ class RunWatch:
             done, unit, is_about = answered, "requests", not all(part.exact for part in planned)
             rate = self.rate(name)
         else:
-            works = [work for report in own for work in report.work]
+            works = [work for report in reports for work in report.work]
             done, total = sum(work.done for work in works), sum(work.total for work in works) or None
             unit, is_about = works[-1].unit if works else "items", False
             rate = sum(work.rate for watched in running if watched.progress for work in watched.progress.work[-1:])

@@ -120,7 +120,7 @@ def recover(results: Path = Path(paths.ROOT)) -> None:
 
 
 def run_in_progress(results: Path) -> str | None:
-    """Return the owner of the lock on the results if it still runs; None if there is none, or if it has ended."""
+    """Return the owner of the lock on the results; None without a lock, or if its owner has ended."""
     try:
         with open(results / Path(paths.RUN_LOCK).name, encoding="utf-8") as handle:
             owner = handle.readline().strip()
