@@ -14,6 +14,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 NAME = re.compile(r"^([A-Za-z0-9._-]+)(?:[<>=!~ ]|$)")  # a requirement's name at the beginning of its line
 INCLUDED = ("Snakefile", "workflow", "resources", "config", "profiles", "envs", "containers")
+START = "envs/maieutic_start.py"  # the module of the command `maieutic`
 COMMIT_FILE = "maieutic_workflow/COMMIT"  # read by `maieutic.launch.provenance`
 
 
@@ -50,7 +51,8 @@ class WorkflowFiles(BuildHookInterface):
         files = listed.split("\0") if listed else self.files()
         for name in filter(None, files):
             if (Path(self.root) / name).is_file():
-                build_data["force_include"][str(Path(self.root) / name)] = f"maieutic_workflow/{name}"
+                place = Path(name).name if name == START else f"maieutic_workflow/{name}"
+                build_data["force_include"][str(Path(self.root) / name)] = place
         plugin = Path(self.root, "workflow/plugin/snakemake_logger_plugin_maieutic")
         build_data["force_include"][str(plugin)] = plugin.name  # Snakemake finds only installed plugins
         if is_checkout and commit and changes == "":

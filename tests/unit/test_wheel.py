@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,3 +70,19 @@ def test_the_wheel_contains_what_git_knows_of_the_workflow(hooks: Any, tmp_path:
     assert included() == {*tracked, "maieutic_workflow/COMMIT"}
     assert all((ROOT / name).exists() for name in hooks.INCLUDED)
     assert (ROOT / "workflow/plugin/snakemake_logger_plugin_maieutic/__init__.py").is_file(), "installed by itself too"
+
+
+def test_a_built_wheel_starts_by_itself(tmp_path: Path) -> None:
+    """Build the wheel, unpack it, and run its command without this checkout on Python's path."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    [wheel] = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    [entry_points] = (tmp_path / "installed").glob("*.dist-info/entry_points.txt")
+    assert "maieutic = maieutic_start:main" in entry_points.read_text(encoding="utf-8")
+    start = "import sys; from maieutic_start import main; sys.argv = ['maieutic', 'run', '--help']; sys.exit(main())"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    done = subprocess.run([sys.executable, "-c", start], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and "run file" in done.stdout, done.stderr
+    assert (tmp_path / "installed/snakemake_logger_plugin_maieutic/__init__.py").is_file()
