@@ -16,6 +16,7 @@ from conftest import ROOT
 from nodes import cluster, running_cluster
 from running import command, environment, maieutic, overlay, run, start
 from small import LOCK, NAME, PATIENCE, TABLES, alive, answered, children, graders_of, journal_keys, stub_of, until
+from terminal_runs import lasting, run_on_terminal
 
 # Flags that a site with jobs of a few seconds would set; with a partition file, and with a partition for one rule
 QUICK = ("--profile", "slurm", "--slurm-init-seconds-before-status-checks", "3")
@@ -85,6 +86,16 @@ def test_a_run_reaches_its_report(undisturbed: Path) -> None:
     log = (undisturbed / f"results/logs/generate_replies/mathtutorbench/{NAME}.log").read_text(encoding="utf-8")
     assert f"{NAME} takes GPU 0" in log, "the job uses the GPU that SLURM granted"
     assert run(undisturbed, undisturbed / "overlay.yaml", *SITE, "-n").stdout.count("Nothing to be done") == 1
+
+
+def test_a_run_is_shown_by_a_line_per_model_from_one_process(checkout: Path) -> None:
+    """The submitted job and its Snakemake write nothing to the terminal, on which no frame stays."""
+    code, output = run_on_terminal(checkout, configure(checkout), *SITE, "--logger", "maieutic")
+    lines = lasting(output)
+    assert code == 0 and lines[-1] == "report: results/report/index.html", lines
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output)
+    assert re.search(rf"{NAME} +\d+ of about \d+ requests", plain), plain[-3000:]
+    assert not any(re.search(r" of \d+ jobs|submitted|Building DAG|^\d\d:\d\d:\d\d ", line) for line in lines), lines
 
 
 def test_all_jobs_of_a_run_in_one_allocation_share_one_server(checkouts: Callable[[], Path]) -> None:

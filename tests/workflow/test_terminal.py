@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
 import subprocess
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import Any
 import pytest
 import scripted
 from conftest import copy_workflow
-from running import command, environment, overlay
+from running import command, overlay
+from terminal_runs import lasting, run_on_terminal, with_plugin
 
 RUN = {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}}
 FAILING_RUN = {
@@ -25,48 +24,6 @@ FAILING_RUN = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the workflow whose profiles keep their logger."""
     return copy_workflow(tmp_path_factory.mktemp("terminal") / "checkout", logger=True)
-
-
-def run_on_terminal(folder: Path, config: Path) -> tuple[int, str]:
-    """Return the exit status and all output of a run on a terminal of 110 columns."""
-    master, slave = pty.openpty()
-    env = {**with_plugin(folder), "TERM": "xterm", "COLUMNS": "110", "LINES": "40"}
-    with subprocess.Popen(command(config), cwd=folder, stdin=slave, stdout=slave, stderr=slave, env=env) as process:
-        os.close(slave)
-        output = b""
-        while True:
-            try:
-                part = os.read(master, 65536)
-            except OSError:  # the process has closed its side
-                break
-            if not part:
-                break
-            output += part
-    os.close(master)
-    return process.returncode, output.decode()
-
-
-def with_plugin(folder: Path) -> dict[str, str]:
-    """Return the environment in which Snakemake finds the logger plugin of a checkout."""
-    return {**environment(), "PYTHONPATH": str(folder / "workflow/plugin")}
-
-
-def lasting(output: str) -> list[str]:
-    """Return the lines that stay on the screen. A frame that is replaced is erased line by line before the next text."""
-    screen, row = [""], 0
-    for part in re.findall(r"\x1b\[[0-9;?]*[a-zA-Z]|\r?\n|\r|[^\x1b\r\n]+", output):
-        if part.startswith("\x1b["):
-            number = int(re.sub(r"\D", "", part) or 1)
-            if part.endswith("A"):
-                row = max(row - number, 0)
-            elif part.endswith("K"):
-                screen[row] = ""
-        elif "\n" in part:
-            row += 1
-            screen += [""] * (row - len(screen) + 1)
-        elif part != "\r":
-            screen[row] += part
-    return [line.rstrip() for line in screen if line.strip()]
 
 
 def test_a_terminal_shows_each_model_and_only_one_process_writes(folder: Path) -> None:
