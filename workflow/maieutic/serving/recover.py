@@ -33,19 +33,24 @@ class Owner(NamedTuple):
     job: str | None
 
 
-def lock_owner(path: Path) -> Owner | None:
-    """Return the process that has locked a file, or None if the file is not locked or does not name the process."""
+def holder_of(path: Path) -> str | None:
+    """Return the text in a locked file, which names its owner; None if the file is not locked.
+
+    On a file system without locks, the owner that the file names may have ended; the file is then not locked.
+    """
     with open(path, encoding="utf-8") as handle:
         try:
-            if lock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB):
-                return None
-            held = False  # a file system without locks: the owner that the file names may have ended
+            has_locks = lock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            held = True
-        owner = handle.read().strip()
-        match = OWNER.search(owner)
-        is_held = match is not None and (held or is_other_owner_here(owner))
-        return Owner(match["host"], int(match["pid"]), match["job"]) if match and is_held else None
+            return handle.read().strip()
+        text = handle.read().strip()
+        return text if not has_locks and is_other_owner_here(text) else None
+
+
+def lock_owner(path: Path) -> Owner | None:
+    """Return the process that has locked a file, or None if the file is not locked or does not name the process."""
+    match = OWNER.search(holder_of(path) or "")
+    return Owner(match["host"], int(match["pid"]), match["job"]) if match else None
 
 
 def cancel_queued_jobs(folder: Path) -> None:
@@ -99,8 +104,9 @@ def recover(results: Path = Path(paths.ROOT)) -> None:
     Raises:
         UserError: if a run is in progress
     """
-    if (run := run_in_progress(results)) is not None:
-        problem = f"a run is in progress ({run})"
+    run_lock = results / Path(paths.RUN_LOCK).name
+    if run_lock.is_file() and (holder := holder_of(run_lock)) is not None:
+        problem = f"a run is in progress ({holder.splitlines()[0] if holder else 'another process'})"
         raise UserError("maieutic recover", problem, "wait until it ends, or end it with Ctrl-C in its terminal")
     cancel_queued_jobs(results.parent)
     for path in sorted((results / "journal").glob("**/*.lock")):
@@ -117,20 +123,6 @@ def recover(results: Path = Path(paths.ROOT)) -> None:
             log.warning("%s is locked by pid %d on %s: end that process there", path, owner.pid, owner.host)
     end_managers(results.parent)
     unlock_folder(results)
-
-
-def run_in_progress(results: Path) -> str | None:
-    """Return the owner of the lock on the results; None without a lock, or if its owner has ended."""
-    try:
-        with open(results / Path(paths.RUN_LOCK).name, encoding="utf-8") as handle:
-            owner = handle.readline().strip()
-            try:
-                has_locks = lock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return owner or "another process"
-            return owner if not has_locks and is_other_owner_here(owner) else None
-    except FileNotFoundError:
-        return None
 
 
 def unlock_folder(results: Path) -> None:
