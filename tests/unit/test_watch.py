@@ -16,7 +16,15 @@ from maieutic.core import paths
 from maieutic.core.errors import PENDING_PLACE
 from maieutic.core.files import write_text
 from maieutic.core.journal import FailedRequests, FinishedRequest, Journal
-from maieutic.core.progress import JobProgress, JournalProgress, LiveRun, ProgressFile, WorkProgress, read_progress
+from maieutic.core.progress import (
+    LONGEST_ANSWER,
+    JobProgress,
+    JournalProgress,
+    LiveRun,
+    ProgressFile,
+    WorkProgress,
+    read_progress,
+)
 from maieutic.core.records import Item, write_records
 from maieutic.launch.display import RunDisplay
 from maieutic.launch.messages import ranked_line
@@ -225,7 +233,13 @@ def test_the_live_page_shows_replies_with_what_the_parsers_read(monkeypatch: pyt
     monkeypatch.setattr(live, "unchecked_plan", lambda raw: plan())
     monkeypatch.setattr(live, "tie_to_parent", lambda: None)
     monkeypatch.setattr(live.os, "nice", lambda number: None)
-    texts = {"Final answer: 4": "right", "Final answer: 5": "wrong", "I cannot say. <|im_end|>": "not read"}
+    long = "We add. " * 300  # the progress file has only its beginning
+    texts = {
+        long[:LONGEST_ANSWER]: "not parsed here: only the beginning",
+        "Final answer: 4": "right",
+        "Final answer: 5": "wrong",
+        "I cannot say. <|im_end|>": "not read",
+    }
     latest = [
         {"key": key, "time": 100.0 + number, "text": text, "tokens": 3, "error": None}
         for number, text in enumerate(texts)
@@ -247,7 +261,7 @@ def test_the_live_page_shows_replies_with_what_the_parsers_read(monkeypatch: pyt
     parts = page.split("<article>")[1:]
     for part, (text, reading) in zip(parts, reversed(texts.items()), strict=False):
         assert text.replace("<", "&lt;").replace(">", "&gt;") in part and reading in part, part
-    assert 'class="reading unread"' in parts[0] and "a turn of a conversation" in parts[3]
+    assert 'class="reading unread"' in parts[0] and "a turn of a conversation" in parts[4]
     assert "<script>" not in page and "<b>" not in parts[0].replace("<b>far</b>", "") and "failed: &lt;x&gt;" in page
     assert "refresh" not in page and 'href="report/index.html"' in page
 

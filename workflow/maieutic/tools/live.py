@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -17,10 +18,11 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest, request_key
 from maieutic.core.parent_process import tie_to_parent
-from maieutic.core.progress import MOST_ANSWERS, LatestAnswer, LiveRun, read_progress, write_unsynced
+from maieutic.core.progress import LONGEST_ANSWER, MOST_ANSWERS, LatestAnswer, LiveRun, read_progress, write_unsynced
 from maieutic.core.records import Grade, Item, Reply, Turn
 from maieutic.core.secrets import redact
 from maieutic.core.visible import visible_text
+from maieutic.graders.lexicon import ENGLISH
 from maieutic.graders.registry import GRADERS
 from maieutic.launch.answers_on_file import AnswersOnFile, NotOnFile, discard_prompt, request_identity
 from maieutic.plan.rules import RulePlan
@@ -36,13 +38,16 @@ REPLY_RULE = "generate_replies"  # folder of the progress files of tutors that a
 LONGEST_QUESTION = 600  # characters of an item that the page shows
 SAME_CHARS = 40  # letters and digits by whose equality two variables of an item are the same text
 NOT_PARSED = "graded later by a reward model or judge"
+NOT_LOOKED_UP = "not parsed here: a turn of a conversation, or a request whose item is not known"
+CUT = "not parsed here: only the beginning of the reply is shown"
 
 
 class Question(NamedTuple):
-    """Item and parsers of the task to which a request belongs."""
+    """Item of a request, and the parsers and the language of its task."""
 
     item: Item
     graders: list[str]
+    language: str
 
     @property
     def text(self) -> str:
@@ -81,8 +86,13 @@ class FirstRequests(AnswersOnFile):
         raise NotOnFile(request_key(request, self.identity))
 
 
-async def items_by_key(work: TutorWork, model: FirstRequests, limits: RequestLimits) -> dict[str, Question]:
-    """Return, by the key of the first request about it, each item of a tutor whose task has one turn."""
+async def items_by_key(
+    work: TutorWork, model: FirstRequests, limits: RequestLimits, languages: Mapping[str, str]
+) -> dict[str, Question]:
+    """Map the request key of each item of a task with one turn to its question.
+
+    languages: languages of the tasks other than English.
+    """
     questions = {}
     for loaded, item in work:
         if turn_count(loaded, item) > 1:
@@ -91,7 +101,7 @@ async def items_by_key(work: TutorWork, model: FirstRequests, limits: RequestLim
             await converse(loaded, item, model, limits, discard_prompt)
         except NotOnFile as error:
             graders = [name for name in loaded.card.graders if name in GRADERS]
-            questions[error.key] = Question(item, graders)
+            questions[error.key] = Question(item, graders, languages.get(item.task, ENGLISH))
     return questions
 
 
@@ -103,13 +113,13 @@ class LatestAnswers:
         self.questions: dict[tuple[str, str], dict[str, Question]] = {}
 
     def questions_of(self, benchmark: str, tutor: str) -> dict[str, Question]:
-        """Return what one job asks, by the key of the request. The keys of a job are computed once."""
+        """Map the request keys of a tutor's job on a benchmark to their questions. They are computed once."""
         if (benchmark, tutor) not in self.questions:
             self.questions[benchmark, tutor] = self.compute_keys(benchmark, tutor)
         return self.questions[benchmark, tutor]
 
     def compute_keys(self, benchmark: str, tutor: str) -> dict[str, Question]:
-        """Return what one tutor is asked about a benchmark; nothing for a model without known weights."""
+        """Compute the questions of a tutor's job by request key; empty if the model's weights are not prepared."""
         model = self.plan.models[tutor]
         if not isinstance(model, VllmModel | HostedModel):
             return {}
@@ -119,7 +129,8 @@ class LatestAnswers:
         if identity is None:
             return {}
         limits = RequestLimits(job.max_tokens, job.seed)
-        return asyncio.run(items_by_key(job.work(items), FirstRequests(tutor, model, identity), limits))
+        languages = replies_stage.parse_replies_job(self.plan, benchmark, tutor).languages
+        return asyncio.run(items_by_key(job.work(items), FirstRequests(tutor, model, identity), limits, languages))
 
     def read(self) -> tuple[list[ShownAnswer], list[ShownAnswer]]:
         """Return the latest replies and the latest answers of all other models, newest first."""
@@ -137,9 +148,9 @@ class LatestAnswers:
         return newest(replies), newest(others)
 
     def reply(self, answer: LatestAnswer, benchmark: str, tutor: str) -> ShownAnswer:
-        """Return a tutor's answer with its item and reading, or without them if it belongs to a conversation."""
+        """Return a tutor's answer with its item and reading, or without them if its key is not among the questions."""
         if (question := self.questions_of(benchmark, tutor).get(answer.key)) is None:
-            return as_shown(answer, tutor, benchmark, "", "a turn of a conversation", False)
+            return as_shown(answer, tutor, benchmark, "", NOT_LOOKED_UP, False)
         place = f"{benchmark} {question.item.task} {question.item.id}"
         reading, is_unread = reading_of(question, answer, tutor)
         return as_shown(answer, tutor, place, question.text, reading, is_unread)
@@ -160,10 +171,17 @@ def reading_of(question: Question, answer: LatestAnswer, tutor: str) -> tuple[st
     """Return what the parsers of a task read in a reply under `robust`, and True if that is nothing."""
     if answer.error is not None:
         return "missing", False
+    if len(answer.text) >= LONGEST_ANSWER:  # the end, where a final answer stands, may be missing
+        return CUT, False
     turn = Turn.model_construct(text=answer.text, messages="")
     item = question.item
     reply = Reply.model_construct(id=item.id, task=item.task, tutor=tutor, key=answer.key, turns=[turn], error=None)
-    grades = [grade for name in question.graders for grade in grades_of(name, item, reply) if grade.scoring == "robust"]
+    grades = [
+        grade
+        for name in question.graders
+        for grade in grades_of(name, item, reply, question.language)
+        if grade.scoring == "robust"
+    ]
     if not grades:
         return NOT_PARSED, False
     return "; ".join(map(grade_text, grades)), all(grade.value is None for grade in grades)
