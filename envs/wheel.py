@@ -54,7 +54,7 @@ class WorkflowFiles(BuildHookInterface):
                 place = Path(name).name if name == START else f"maieutic_workflow/{name}"
                 build_data["force_include"][str(Path(self.root) / name)] = place
         plugin = Path(self.root, "workflow/plugin/snakemake_logger_plugin_maieutic")
-        build_data["force_include"][str(plugin)] = plugin.name  # Snakemake finds only installed plugins
+        build_data["force_include"][str(plugin)] = plugin.name  # Snakemake looks for plugins among installed packages
         if is_checkout and commit and changes == "":
             path = Path(tempfile.mkdtemp()) / "COMMIT"
             path.write_text(f"{commit}\n", encoding="utf-8")

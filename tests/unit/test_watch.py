@@ -205,7 +205,7 @@ def test_the_display_writes_the_state_of_the_run_for_the_live_page(capsys: pytes
     display.emit(logging.makeLogRecord({"levelno": logging.WARNING, "msg": "the disk is nearly full"}))
     display.emit(logging.makeLogRecord({"levelno": logging.INFO, "msg": "Select jobs to execute..."}))
     display.end()
-    display.write_state(ended=True, page="results/report/index.html")
+    display.write_last_state("results/report/index.html")
     printed = capsys.readouterr().err.splitlines()
     assert len(printed) == 2 and printed[0].startswith("failed: ") and printed[1] == "the disk is nearly full"
     state = LiveRun.model_validate_json(Path(paths.LIVE_STATE).read_bytes())
@@ -308,7 +308,7 @@ def test_the_plugin_shows_nothing_of_the_preamble_unless_there_is_no_run(handler
     assert output_of(handler) == "Nothing to be done (all requested files are present).\n"
     handler.emit(record("host: here"))
     emitted: list[Any] = []
-    handler.attach(SimpleNamespace(emit=emitted.append, end=lambda: None))
+    handler.attach(SimpleNamespace(emit=emitted.append, close=lambda: None))
     handler.emit(record("1 of 2 steps", event="progress"))
     handler.close()
     assert output_of(handler) == "" and len(emitted) == 1

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -76,7 +76,8 @@ class RunDisplay:
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.refresh, name="display", daemon=True)
         self.thread.start()
-        atexit.register(self.end)  # shows the cursor again, also after Ctrl-C
+        self.is_told_ended = False
+        atexit.register(self.close)  # shows the cursor again, also after Ctrl-C
 
     def open_live(self, lines: TerminalLines) -> Any:
         """Return rich's display, which keeps the lines that are written meanwhile above it."""
@@ -111,45 +112,51 @@ class RunDisplay:
         while not self.ended.wait(READ_SECONDS):
             with self.lock:
                 notices = self.watch.read()
-                self.draw()
-                self.write_state()
+                rows = self.watch.rows()
+                head = self.watch.head(rows)
+                self.draw(rows, head)
+                self.write_state(rows, head)
             for notice in notices:
                 self.show(f"warning: {notice}")
             if self.live is None and time.monotonic() >= next_line:
                 next_line += LINE_SECONDS
-                self.show(f"{time.strftime('%H:%M')} {self.watch.head()}")
+                self.show(f"{time.strftime('%H:%M')} {head}")
 
-    def write_state(self, ended: bool = False, page: str | None = None) -> None:
-        """Write the state of the run for the live page. page: the report, if it was written."""
-        rows = [
+    def write_last_state(self, page: str | None = None) -> None:
+        """Write the state of the ended run for the live page. page: the report, if it was written."""
+        rows = self.watch.rows()
+        self.write_state(rows, self.watch.head(rows), ended=True, page=page)
+        self.is_told_ended = True
+
+    def write_state(self, rows: Sequence[Row], head: str, ended: bool = False, page: str | None = None) -> None:
+        """Write the state of the run for the live page."""
+        live_rows = [
             LiveRow(name=row.name, text=row_text(row), done=row.done, total=row.total, is_running=row.is_running)
-            for row in self.watch.rows()
+            for row in rows
         ]
         failures = [redact(line) for line in self.watch.failures.values()]
         notices = [redact(notice) for notice in self.watch.notices]
-        head = self.watch.head()
         state = LiveRun(
-            time=time.time(), ended=ended, head=head, rows=rows, failures=failures, notices=notices, page=page
+            time=time.time(), ended=ended, head=head, rows=live_rows, failures=failures, notices=notices, page=page
         )
         write_unsynced(Path(paths.LIVE_STATE), state.model_dump_json())
 
-    def draw(self) -> None:
+    def draw(self, rows: Sequence[Row], head: str) -> None:
         """Draw the display on a terminal."""
         if self.live is not None:
-            self.live.update(self.view(), refresh=True)
+            self.live.update(self.view(rows, head), refresh=True)
 
-    def view(self) -> Any:
+    def view(self, rows: Sequence[Row], head: str) -> Any:
         """Return the table that the terminal shows: the state of the run, and a line for each model."""
         from rich.table import Table
         from rich.text import Text
 
-        rows = self.watch.rows()
         room = max(self.live.console.size.height - SPARE_LINES, 1)
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True, min_width=min(max((len(row.name) for row in rows), default=7), MOST_NAME_CHARS))
         table.add_column(no_wrap=True, overflow="ellipsis")
         elapsed = format_duration(time.monotonic() - self.began)
-        table.add_row(Text(elapsed, style="bold"), Text(terminal_text(self.watch.head())))
+        table.add_row(Text(elapsed, style="bold"), Text(terminal_text(head)))
         # Models at work come first, then those that wait, then finished ones.
         listed = sorted(rows, key=lambda row: (not row.is_running, row.jobs_done == row.jobs))[:room]
         for row in listed:
@@ -191,7 +198,12 @@ class RunDisplay:
         for notice in self.watch.read():
             self.show(f"warning: {notice}")
         self.close_terminal()
-        self.write_state()
+
+    def close(self) -> None:
+        """End the display of a run whose last state was not written, as after Ctrl-C."""
+        self.end()
+        if not self.is_told_ended:
+            self.write_last_state()
 
 
 def row_text(row: Row) -> str:

@@ -503,7 +503,7 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
     end_display(workflow)
     page = page if RULES & PAGE_RULES and page is not None and Path(page).exists() else None
     for display in DISPLAYS:
-        display.write_state(ended=True, page=page)
+        display.write_last_state(page)
     for process in LIVE_PAGES:
         with suppress(subprocess.TimeoutExpired):
             process.wait(LAST_PAGE_SECONDS)

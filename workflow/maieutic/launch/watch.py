@@ -30,6 +30,11 @@ class Cost(NamedTuple):
     usd: float | None = None
     is_least: bool = False
 
+    def plus(self, other: Cost) -> Cost:
+        """Return the sum of two costs; a part without a price adds nothing."""
+        known = [usd for usd in (self.usd, other.usd) if usd is not None]
+        return Cost(sum(known) if known else None, self.is_least or other.is_least)
+
     def text(self, limit: float | None = None) -> str:
         """Return the cost as text, such as `at least 0.42 of 5 USD`; "" without a price. limit: budget."""
         if self.usd is None:
@@ -241,19 +246,18 @@ class RunWatch:
         """Return the number of jobs in a state."""
         return sum(watched.state == state for watched in self.jobs.values())
 
-    def cost(self, name: str | None = None) -> Cost:
-        """Return the cost of the answers so far, by the prices of the registry. name: row (default: all)."""
-        costs, is_least = list[float](), False
+    def costs(self) -> tuple[dict[str, Cost], Cost]:
+        """Return the cost of the answers so far by the name of the row, and of all, by the prices of the registry."""
+        by_name, total = dict[str, Cost](), Cost()
         for watched in self.jobs.values():
             for journal, counts in watched.answers():
-                if name is not None and watched.owners.get(journal, watched.owner) != name:
-                    continue
-                model = watched.models.get(journal)
+                model, name = watched.models.get(journal), watched.owners.get(journal, watched.owner)
                 tokens = (counts.prompt_tokens, counts.completion_tokens, counts.cached_tokens)
                 usd = registry_cost(self.plan, Billed(model, *tokens, False)) if model is not None else None
-                is_least = is_least or counts.unreported > 0 or (usd is None and name is None and counts.requests > 0)
-                costs += [] if usd is None else [usd]
-        return Cost(sum(costs), is_least) if costs else Cost()
+                part = Cost(usd, counts.unreported > 0)
+                by_name[name] = by_name.get(name, Cost()).plus(part)
+                total = total.plus(part._replace(is_least=part.is_least or (usd is None and counts.requests > 0)))
+        return by_name, total
 
     def rows(self) -> list[Row]:
         """Return a row for each model that is asked or works, in the order of the plan. Baselines have none."""
@@ -265,11 +269,11 @@ class RunWatch:
                     by_name.setdefault(name, []).append(watched)
         order = {name: place for place, name in enumerate([*self.plan.run.tutors, *self.plan.run.judges])}
         names_in_order = sorted(by_name, key=lambda name: (order.get(name, len(order)), name))
-        answered = self.answered()
-        return [self.row(name, by_name[name], answered[name]) for name in names_in_order]
+        answered, (costs, _) = self.answered(), self.costs()
+        return [self.row(name, by_name[name], answered[name], costs.get(name, Cost())) for name in names_in_order]
 
-    def row(self, name: str, jobs: Sequence[WatchedJob], answered: int) -> Row:
-        """Return the row of one model. jobs: its jobs; answered: number of its answers."""
+    def row(self, name: str, jobs: Sequence[WatchedJob], answered: int, cost: Cost) -> Row:
+        """Return the row of one model. jobs: its jobs; answered: number of its answers; cost: their cost."""
         running = [watched for watched in jobs if watched.state == "running"]
         reports = [watched.progress for watched in jobs if watched.progress is not None and watched.owner == name]
         planned = self.planned.get(name, [])
@@ -295,7 +299,7 @@ class RunWatch:
             unit=unit,
             is_about=is_about,
             rate=rate,
-            cost=self.cost(name),
+            cost=cost,
             failed_tries=failed,
             missing=missing,
             jobs_done=sum(watched.state == "done" for watched in jobs),
@@ -304,9 +308,9 @@ class RunWatch:
             message=first,
         )
 
-    def head(self) -> str:
-        """Return the state of the run in one line: jobs, requests, rate, time left and cost."""
-        rows = self.rows()
+    def head(self, rows: Sequence[Row] | None = None) -> str:
+        """Return the state of the run in one line: jobs, requests, rate, time left and cost. rows: the run's rows."""
+        rows = self.rows() if rows is None else rows
         running = Counter(watched.rule for watched in self.jobs.values() if watched.state == "running")
         parts = [f"{self.count('done')} of {len(self.jobs)} jobs"]
         if running:
@@ -328,7 +332,7 @@ class RunWatch:
                 message="",
             )
             parts.append(together.text())
-        parts.append(self.cost().text(self.plan.run.budget.usd))
+        parts.append(self.costs()[1].text(self.plan.run.budget.usd))
         parts += [f"{number} {word}" for state, word in STATES.items() if (number := self.count(state))]
         if tries := sum(row.failed_tries.total() for row in rows):
             parts.append(f"{tries} failed tries")

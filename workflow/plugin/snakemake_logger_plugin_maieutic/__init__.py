@@ -82,7 +82,7 @@ class LogHandler(LogHandlerBase):
     def close(self) -> None:
         """Show what was kept, if there was no run: for example that nothing is to be done. End the display."""
         if self.display is not None:
-            self.display.end()
+            self.display.close()
         messages: set[str] = set()  # Snakemake repeats the numbers of jobs at the end of a dry run
         for record in () if self.has_failed else self.kept:
             event, message = getattr(record, "event", None), str(record.getMessage())
