@@ -54,7 +54,7 @@ Any other run file needs its models:
 make env VARIANT=cuda        # not if all models are hosted
 source .venv/activate
 export HF_TOKEN=...    # and the keys of the second table
-maieutic pin --configfile config/NAME.yaml  # records missing commits
+maieutic pin --check --configfile config/NAME.yaml
 maieutic estimate --configfile config/NAME.yaml
 snakemake --profile slurm --configfile config/NAME.yaml
 ```

@@ -20,7 +20,9 @@ def read(name: str) -> dict[str, Any]:
 
 def registries() -> dict[str, Any]:
     """Return the registries of models, data sets and human labels. The caller may change them."""
-    return copy.deepcopy(read("models") | read("datasets"))
+    merged = copy.deepcopy(read("models"))
+    update_config(merged, copy.deepcopy(read("datasets")))
+    return merged
 
 
 def shipped(*names: str) -> dict[str, Any]:

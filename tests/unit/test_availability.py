@@ -12,6 +12,9 @@ from maieutic.core.yaml_files import read_yaml
 from maieutic.launch.messages import absent_lines
 from maieutic.plan.availability import available_parts
 from maieutic.plan.plan import Plan
+from maieutic.run_plan import plan_of
+from maieutic.tools.pinning import used_entries
+from shipped import shipped
 
 FILES = (
     "gsm8k/test.jsonl", "mrbench/MRBench_V1.json", "bridge/train.json", "bridge/validation.json", "bridge/test.json",
@@ -70,8 +73,7 @@ def test_parts_without_their_files_are_left_out_and_named(folder: Path) -> None:
 def test_without_a_folder_only_files_that_nobody_can_download_are_absent() -> None:
     config, absent = available_parts(configuration(None, pair_sources=["bridge", "mathdial"]))
     assert [(part.name, part.fix) for part in absent] == [
-        ("tutorbench/copy_text", "put tutorbench/train.csv into data_dir"),
-        ("mathdial", "run `maieutic pin` with the run file"),
+        ("tutorbench/copy_text", "put tutorbench/train.csv into data_dir")
     ]
     assert config.run.labels == RUN["labels"] and config.run.tutors == ["recorded"]
 
@@ -94,3 +96,49 @@ def test_unknown_names_are_left_to_their_checks(folder: Path) -> None:
 def test_nothing_is_left_out_of_other_runs(folder: Path) -> None:
     config = configuration(folder).model_copy(update={"available_only": False})
     assert available_parts(config) == (config, [])
+
+
+# entries without a known pin ------------------------------------------------------------------------------------------
+
+PAPERS = {
+    "released": {"tutorbench/copy_text"}, "rewards": set(), "mathtutorbench": {"socraticlm-7b"}, "qwen": set(),
+    "mrbench": set(), "kmpbench": set(), "kmpbench_dialogue": {"socraticlm-7b"}, "kmp_lm": {"mathchat-sync-7b"},
+    "tutorbench": set(), "tutorbench_study": set(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_papers_run_files_start_without_what_nobody_can_pin(paper: str) -> None:
+    raw = shipped(paper)
+    plan = plan_of(raw)
+    assert {part.name for part in plan.absent_parts} == PAPERS[paper]
+    assert not {*PAPERS[paper]} & {*plan.run.tutors, *plan.config.tunings}
+    raw["run"]["strict"] = True
+    if PAPERS[paper] - {"tutorbench/copy_text"}:
+        with pytest.raises(UserError, match=r"Fix: (run `maieutic pin|set sha256)"):
+            plan_of(raw)
+    assert PAPERS[paper] - {"tutorbench/copy_text"} <= {*used_entries(raw).models}, "`maieutic pin` looks them up"
+
+
+def test_a_users_own_entry_without_a_pin_is_refused_and_a_pinned_one_is_kept() -> None:
+    raw = shipped("mathtutorbench")
+    raw["models"]["mine"] = {"engine": "vllm", "weights": {"repo": "me/mine"}, "needs": {"gpus": 1}}
+    raw["run"]["tutors"] = ["mine", "socraticlm-7b"]
+    with pytest.raises(UserError, match=r"^models\.mine\.weights\.revision: me/mine has no pinned commit"):
+        plan_of(raw)
+    raw["models"]["socraticlm-7b"]["weights"]["revision"] = "1" * 40
+    raw["run"]["tutors"] = ["socraticlm-7b"]
+    assert plan_of(raw).run.tutors == ["socraticlm-7b"]
+
+
+def test_a_run_of_nothing_but_unpinned_names_is_refused() -> None:
+    raw = shipped("mathtutorbench")
+    raw["run"]["tutors"] = ["socraticlm-7b"]
+    with pytest.raises(
+        UserError, match=r"^run\.tutors: no tutor is left.*run `maieutic pin` with the run file \(no public"
+    ):
+        plan_of(raw)
+    raw = shipped("kmpbench")
+    raw["run"]["tasks"] = ["kmpbench/dialogue"]
+    with pytest.raises(UserError, match=r"^run\.tasks: no task is left.*config/kmpbench_dialogue\.yaml makes such"):
+        plan_of(raw)

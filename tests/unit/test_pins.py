@@ -39,7 +39,17 @@ class Hub(Quiet):
     def do_GET(self) -> None:
         Hub.requested.append(self.path)
         Hub.tokens.add(self.headers.get("Authorization"))
-        if "/gated/" in self.path:
+        if "/api/models/checked/" in self.path:
+            name, files = self.path.split("/")[4], ["config.json", "model-00001-of-00002.safetensors"]
+            files += ["model-00002-of-00002.safetensors"] * (name != "torn")
+            content = {
+                "gated": "manual" * (name in ("closed", "open")),
+                "siblings": [{"rfilename": file} for file in files],
+            }
+            self.send(404 if name == "gone" else 200, json.dumps(content).encode())
+        elif "/resolve/" in self.path and self.path.endswith("config.json"):
+            self.send(403 if "/closed/" in self.path else 200, b"{}")
+        elif "/gated/" in self.path:
             self.send(403, b"{}")
         elif "/api/" in self.path and "/revision/" in self.path and "/nobody/" not in self.path:
             tag = self.path.rpartition("/")[2]
@@ -318,3 +328,33 @@ def test_a_run_file_without_keys_is_one_line(text: str, type_name: str, tmp_path
     problem = rf"run\.yaml: expected keys at the top level, found {type_name}\. Fix: write `run:`"
     with pytest.raises(UserError, match=problem):
         pinning.merged_configuration([tmp_path / "run.yaml"])
+
+
+def test_a_check_asks_about_every_pin_and_writes_nothing(
+    place: Path, hub: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    registry = merged_configuration([])
+    for name in ("whole", "open", "closed", "torn", "gone"):
+        registry["models"][name] = {"engine": "vllm", "weights": {"repo": f"checked/{name}", "revision": SECOND}}
+    for name in ("newest", "tagged", "fixed"):
+        del registry["models"][name]
+    lines, table = registry["datasets"]["lines"]["published"], registry["datasets"]["table"]["published"]
+    lines |= {"sha256": hashlib.sha256(LINES).hexdigest(), "records": 2}
+    table["hub"]["revision"], table["records"] = FIRST, 3
+    registry["datasets"]["other"] = {**registry["datasets"]["lines"], "published": {**lines, "sha256": "0" * 64}}
+    for kind in ("models", "datasets"):
+        (place / f"config/{kind}.yaml").write_text(yaml.safe_dump({kind: registry[kind]}))
+    with pytest.raises(UserError) as fault:
+        pin(check=True)
+    assert [line.split(": ")[0] for line in fault.value.lines.splitlines()] == [
+        "models.closed", "models.gone", "models.torn.weights.revision", "datasets.other.published.sha256",
+    ]  # fmt: skip
+    assert "request access on the repository's page, and set HF_TOKEN" in fault.value.lines
+    assert caplog.messages == [
+        f"models.open: checked/open@{SECOND[:12]} has 2 safetensors, gated: access granted",
+        f"models.whole: checked/whole@{SECOND[:12]} has 2 safetensors",
+        f"datasets.lines: {hub}/lines.jsonl has its checksum",
+        f"datasets.table: org/table@{FIRST} has 1 Parquet files",
+    ]
+    assert not (place / "config/pins.lock.yaml").exists()

@@ -61,7 +61,7 @@ BAD = [
     ("unknown benchmark", "run/tasks", ["mathtutor"], r"^run\.tasks\[0\]: 'mathtutor' is not in resources/benchmarks"),
     ("path as task", "run/tasks", ["../../etc"], r"^run\.tasks\[0\]: '\.\./\.\./etc' is not in resources/benchmarks"),
     ("unknown protocol", "run/protocol", "papers", r"^run\.protocol: 'papers' is not in .*did you mean 'paper'"),
-    ("unpinned model", "run/tutors", ["llama-3.1-8b"], r"^models\.llama-3\.1-8b\.weights\.revision: .* no pinned commit\. Fix: run `maieutic pin --configfile"),
+    ("unpinned model", "run/tutors", ["socraticlm-7b"], r"^models\.socraticlm-7b\.weights\.revision: .* no pinned commit\. Fix: run `maieutic pin --configfile"),
     ("unknown engine", "models/m", {"engine": "vlm"}, r"^models\.m: .*'vllm', 'hosted', 'baseline'"),
     ("braces in a file", "models/m", {"engine": "recorded", "file": "a{b}.jsonl"}, r"^models\.m\.file: .*found 'a\{b\}\.jsonl'"),
     ("replies in an unknown format", "models/m", {"engine": "recorded", "file": "a.xlsx"}, r"^models\.m\.file: .*found 'a\.xlsx'"),
@@ -147,11 +147,11 @@ BAD = [
     ("reward model as classifier", "run/classifiers", ["rm-mrbench"], r"^run\.classifiers\[0\]: expected a criteria classifier, found 'rm-mrbench'"),
     ("encoder twice", "run/encoders", ["minilm", "minilm"], r"^run\.encoders\[1\]: 'minilm' is listed twice\. Fix: list it once"),
     ("judge as encoder", "run/encoders", ["demo-judge"], r"^run\.encoders\[0\]: expected a weights-only entry, found 'demo-judge'"),
-    ("encoder without pins", "run/encoders", ["qwen2.5-math-7b-base"], r"^models\.qwen2\.5-math-7b-base\.weights"),
+    ("encoder without pins", "run/encoders", ["unpinned"], r"^models\.unpinned\.weights"),
     ("comparison of a judge", "run/reward_comparisons", ["demo-judge"], r"^run\.reward_comparisons\[0\]: expected a reward model, found 'demo-judge'"),
     ("grader twice", "run/reward_comparisons", ["demo-reward-model"], r"^run\.reward_models\[0\]: 'demo-reward-model' is listed twice"),
-    ("unpinned reward model", "run/reward_models", ["pedagogical-rm-1.5b"], r"^models\.pedagogical-rm-1\.5b\.weights\.revision: .* has no pinned commit"),
-    ("unpinned base", "models/demo-reward-model/train/base", "llama-3.2-3b", r"^models\.llama-3\.2-3b\.weights\.revision: .* has no pinned commit"),
+    ("unpinned reward model", "models/demo-reward-model", {"engine": "reward", "weights": {"repo": "a/b"}}, r"^models\.demo-reward-model\.weights\.revision: .* has no pinned commit"),
+    ("unpinned base", "models/demo-reward-model/train/base", "socraticlm-7b", r"^models\.socraticlm-7b\.weights\.revision: .* has no pinned commit"),
     ("hosted base", "models/demo-reward-model/train/base", "gpt-4o-mini", r"^models\.demo-reward-model\.train\.base: expected a base model with weights, found 'gpt-4o-mini' with engine hosted"),
     ("unknown source", "models/demo-reward-model/train/mix", {"mrbanch": 1}, r"'mrbanch' is not in the sources of pairs\. Fix: did you mean 'mrbench'"),
     ("training on test pairs", "models/demo-reward-model/train/mix", {"bridge": 1}, r"^models\.demo-reward-model: bridge contains the test pairs"),
@@ -160,12 +160,12 @@ BAD = [
     ("unknown criterion", "models/demo-criteria/train/criteria", ["Clarity"], r"^models\.demo-criteria\.train\.criteria: 'Clarity' is not in the criteria of the human labels"),
     ("criterion twice", "models/demo-criteria/train/criteria", ["Coherence", "Coherence"], r"^models\.demo-criteria\.train: .*a criterion is listed twice"),
     ("grader as baseline", "models/echo", {"engine": "weights", "weights": {"path": "x"}}, r"baselines: expected a baseline tutor, found 'echo' with engine weights"),
-    ("unpinned pairs", "edition", "published", r"^models\.demo-reward-model: demo-reward-model is trained on mathdial, which is not available: datasets\.mathdial_train\.published: sha256 or records is null"),
+    ("unpinned pairs", "datasets/mathdial_train/demo/sha256", None, r"^models\.demo-reward-model: demo-reward-model is trained on mathdial, which is not available: datasets\.mathdial_train\.demo: sha256 or records is null"),
     ("unpinned dataset", "datasets/gsm8k/published/sha256", None, r"^datasets\.gsm8k\.published: sha256 or records is null"),
     ("unknown judge", "run/judges", ["demo-judges"], r"^run\.judges\[0\]: 'demo-judges' is not in .*did you mean 'demo-judge'"),
     ("tutor as judge", "run/judges", ["echo"], r"^run\.judges\[0\]: expected a judge, found 'echo' with engine baseline"),
     ("judge twice", "run/judges", ["demo-judge", "demo-judge"], r"^run\.judges\[0\]: 'demo-judge' is listed twice"),
-    ("unpinned judge", "run/judges", ["prometheus-critic"], r"^models\.prometheus-7b-v2\.0\.weights\.revision: .* no pinned commit"),
+    ("unpinned judge", "models/demo-judge/model", "socraticlm-7b", r"^models\.socraticlm-7b\.weights\.revision: .* no pinned commit"),
     ("unknown labels", "run/labels", ["mrbench_v4"], r"^run\.labels\[0\]: 'mrbench_v4' is not in .*did you mean 'mrbench_v"),
     ("labels without a demo edition", "run/labels", ["mrbench_v3"], r"^datasets\.mrbench_v3\.demo: this dataset has no demo edition"),
     ("unknown rubric", "models/demo-judge/rubrics", ["mrbench_critics"], r"mrbench_critics\.yaml: the rubric does not exist"),
@@ -249,6 +249,7 @@ def test_a_budget_in_usd_needs_the_prices_of_a_curations_models() -> None:
 @pytest.mark.parametrize(("path", "value", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
 def test_a_fault_is_one_clear_line(path: str, value: Any, expected: str) -> None:
     config = changed(path, value)
+    config["models"]["unpinned"] = {"engine": "weights", "weights": {"repo": "a/b"}}
     if path in {"data_dir", "datasets/gsm8k/published/sha256"} or "/hub/" in path or value == ["tutorbench/copy_text"]:
         config["edition"] = "published"
     if "/hub/" in path or value == {"tutors": ["gpt-5"], "at_least": 1}:
@@ -308,7 +309,15 @@ def test_all_missing_pins_are_reported_at_once_with_the_command() -> None:
         "data_dir": None,
         "tunings": {"t": {"base": "qwen2.5-7b", "mix": {"mr_gsm8k": 1.0}}},
     }
-    keys = {"tutors": ["llama-3.1-8b"], "judges": ["llama-3.1-70b-judge"], "reward_models": ["rm-mathdial"]}
+    for name in ("llama-3.1-8b", "llama-3.1-70b", "qwen2.5-7b"):
+        config["models"][name]["weights"]["revision"] = None
+    config["datasets"]["mathdial_train"]["published"]["sha256"] = None
+    keys = {
+        "tutors": ["llama-3.1-8b"],
+        "judges": ["llama-3.1-70b-judge"],
+        "reward_models": ["rm-mathdial"],
+        "strict": True,
+    }
     config["run"] = {"tasks": ["kmpbench/ec", "mathtutorbench/problem_solving", "mrbench"], **keys}
     with pytest.raises(UserError) as fault:
         plan_of(config)

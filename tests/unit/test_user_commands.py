@@ -304,14 +304,15 @@ def of_state(findings: list[doctor.Finding], state: str) -> dict[str, doctor.Fin
 def test_the_doctor_names_every_fault_and_its_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "my.yaml"
     flags = {"address": "http://127.0.0.1:1/v1", "model": "far", "key_env": "FAR_KEY"}
-    write_run_file(out, tutors=["qwen2.5-7b", "gpt-4o"], benchmarks=["mrbench"], **flags)
+    write_run_file(out, tutors=["socraticlm-7b", "gpt-4o"], benchmarks=["mrbench"], **flags)
+    out.write_text(out.read_text().replace("run:\n", "run:\n  strict: true\n"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("FAR_KEY", "sk-secret")
     mostly_free = shutil.disk_usage("/")._replace(free=1 << 50)  # a full disk of this machine would be another fault
     monkeypatch.setattr(shutil, "disk_usage", lambda place: mostly_free)
     findings = list(doctor.findings_of([out]))
     faults = of_state(findings, "fault")
-    assert "maieutic pin" in faults["run file: models.qwen2.5-7b.weights.revision"].fix
+    assert "maieutic pin" in faults["run file: models.socraticlm-7b.weights.revision"].fix
     assert "export OPENAI_API_KEY" in faults["endpoint of gpt-4o: models.gpt-4o.key_env"].fix
     assert "does not answer" in faults["endpoint of far: models.far.base_url"].finding
     assert not any("sk-secret" in " ".join(finding) for finding in findings)

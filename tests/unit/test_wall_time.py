@@ -46,7 +46,7 @@ def test_an_estimate_prints_the_time_by_nodes(capsys: pytest.CaptureFixture[str]
     output = " ".join(capsys.readouterr().out.split())
     assert "time, with 8 GPUs a node and an empty queue: " in output
     assert " h on 1 node, " in output and " h on 2 nodes, " in output and " h on 4 nodes " in output
-    assert "the longest of 6 jobs: llama-3.1-70b, " in output
+    assert "the longest of 5 jobs: llama-3.1-70b, " in output
     with pytest.raises(UserError, match=r"--gpus-per-node: llama-3\.1-70b needs more than 2 GPUs on one node"):
         estimate.estimate(configfile=[Path("config/mathtutorbench.yaml")], nodes=4, gpus_per_node=2)
     with pytest.raises(UserError, match="--nodes: expected a number from 1 to 10,000, found 0"):

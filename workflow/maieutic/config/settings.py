@@ -65,6 +65,13 @@ class Run(StrictModel):
     max_tokens: int | None = Field(
         None, ge=1, le=MOST_TOKENS, description="Maximum value of a card's `max_tokens` (MathTutorBench: 2,048)."
     )
+    strict: bool = Field(
+        False,
+        description=(
+            "Refuse a run with models or data sets that no public record pins (`unrecorded`), instead of leaving them "
+            "out by name."
+        ),
+    )
     language: str | None = Field(
         None,
         pattern=LANGUAGE,
@@ -326,8 +333,15 @@ class Config(StrictModel):
     available_only: bool = Field(
         False,
         description=(
-            "Leave out tasks, recorded tutors and sets whose files are not pinned, or not in `data_dir` if it is set. "
-            "The report lists them."
+            "Also leave out, by name, tasks, recorded tutors and sets whose files are not pinned, or not in `data_dir` "
+            "if it is set (`run.strict`)."
+        ),
+    )
+    unrecorded: dict[str, str] = Field(
+        {},
+        description=(
+            "Entries whose commit or checksum no public record gives, as `models.NAME` or `datasets.NAME`, each with "
+            "the reason. Until such an entry is pinned, runs leave it out by name."
         ),
     )
     extensions: list[FilePath] = Field(

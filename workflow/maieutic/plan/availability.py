@@ -1,15 +1,15 @@
-"""Parts of a run whose data files are available, for runs that leave out all other parts (`available_only`)."""
+"""Parts of a run that are left out by name: nobody knows their commit or checksum, or their files are unavailable."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.config import cards
 from maieutic.config.datasets import DatasetFile
-from maieutic.config.models import RecordedModel
+from maieutic.config.models import Model, RecordedModel, TunedWeights, VllmModel, Weights, is_commit
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
 from maieutic.datasets.pairs import PAIR_SOURCES
@@ -19,39 +19,57 @@ class AbsentPart(NamedTuple):
     """A part of a run that is left out.
 
     key: key of the configuration that names it, such as `run.tasks`; name: its name; file: path of its missing file
-    within `data_dir`; pinned: False if the registry has no commit or checksum of the file.
+    within `data_dir`, or repository of its weights; pinned: False if the registry has no commit or checksum;
+    unrecorded: reason why nobody knows one (`unrecorded` of the entry), "" otherwise.
     """
 
     key: str
     name: str
     file: str
     pinned: bool
+    unrecorded: str = ""
 
     @property
     def fix(self) -> str:
         """Instruction for users who want to include the part."""
-        return f"put {self.file} into data_dir" if self.pinned else "run `maieutic pin` with the run file"
+        if self.pinned:
+            return f"put {self.file} into data_dir"
+        return f"run `maieutic pin` with the run file ({self.unrecorded or f'{self.file} is not pinned'})"
 
 
 def available_parts(config: Config) -> tuple[Config, list[AbsentPart]]:
-    """Return a configuration without the parts whose files are unavailable, and these parts.
+    """Return a configuration without the parts that are left out, and these parts.
 
-    A part is a task, a recorded tutor, a set of labels, a set of preferences or a source of pairs. Its files are
-    unavailable if they are not pinned or, with `data_dir`, if the folder does not contain them. The configuration is
-    returned unchanged unless `available_only` is set; otherwise the result has it unset. Raises UserError if no task is
-    left.
+    A part is a task, a tutor, a tuning, a set of labels, a set of preferences or a source of pairs. Of the published
+    edition, and unless `run.strict` is set, it is left out
+
+    - if its weights or data are in `unrecorded`, and neither the entry nor the lock file has a pin. Other entries
+      without a pin stay, and the checks refuse them;
+    - with `available_only`, also if a file is not pinned, is not in `data_dir` or, without that folder, cannot be
+      downloaded.
+
+    The result has `available_only` unset. Raises UserError if no task, or none of the named tutors, is left.
     """
-    if not config.available_only or config.edition != "published":
+    if config.edition != "published" or config.run.strict:
         return config, []
     absent = absent_datasets(config)
     left_out: list[AbsentPart] = []
 
-    def available(key: str, name: str, datasets: Sequence[str]) -> bool:
+    def available(key: str, name: str, datasets: Iterable[str]) -> bool:
         missing = next((name for name in datasets if name in absent), None)
         if missing is not None:
             copy = config.datasets[missing].published
-            left_out.append(AbsentPart(key, name, copy.path, copy.pinned))
+            left_out.append(
+                AbsentPart(key, name, copy.path, copy.pinned, config.unrecorded.get(f"datasets.{missing}", ""))
+            )
         return missing is None
+
+    def available_tutor(name: str) -> bool:
+        weights, reason = weights_of(config.models.get(name)), config.unrecorded.get(f"models.{name}")
+        if reason and isinstance(weights, Weights) and not is_commit(weights.revision):
+            left_out.append(AbsentPart("run.tutors", name, str(weights.repo), False, reason))
+            return False
+        return available("run.tutors", name, datasets_of_tutor(config, name))
 
     tasks = [
         task
@@ -62,6 +80,11 @@ def available_parts(config: Config) -> tuple[Config, list[AbsentPart]]:
     if not tasks:
         problem = "no task is left, since the data files of all tasks are unavailable"
         raise UserError("run.tasks", problem, f"{left_out[0].fix}, or remove `available_only`")
+    tutors = [name for name in config.run.tutors if available_tutor(name)]
+    if config.run.tutors and not tutors and not config.available_only:
+        fix = next(part.fix for part in left_out if part.key == "run.tutors")
+        raise UserError("run.tutors", "no tutor is left, since nobody knows a pin of their weights or data", fix)
+    tunings = {name: entry for name, entry in config.tunings.items() if available("tunings", name, entry.mix)}
     labels = {name: entry for name, entry in config.labels.items() if available("labels", name, entry.datasets)}
     preferences = {
         name: entry for name, entry in config.preferences.items() if available("preferences", name, entry.datasets)
@@ -69,9 +92,7 @@ def available_parts(config: Config) -> tuple[Config, list[AbsentPart]]:
     run = config.run.model_copy(
         update={
             "tasks": tasks,
-            "tutors": [
-                name for name in config.run.tutors if available("run.tutors", name, reply_datasets(config, name))
-            ],
+            "tutors": tutors,
             "labels": known_names(config.run.labels, config.labels, labels),
             "preferences": known_names(config.run.preferences, config.preferences, preferences),
             "predictions": known_names(config.run.predictions, config.labels, labels) or [],
@@ -82,30 +103,34 @@ def available_parts(config: Config) -> tuple[Config, list[AbsentPart]]:
             ],
         }
     )
-    named = {*(config.run.labels or ()), *(config.run.preferences or ()), *config.run.predictions}
+    if not left_out:
+        return config.model_copy(update={"available_only": False}), []
+    named = {*(config.run.labels or ()), *(config.run.preferences or ()), *config.run.predictions, *config.tunings}
     named_parts = [part for part in left_out if part.key.startswith("run.") or part.name in named]
-    changes = {"available_only": False, "run": run, "labels": labels, "preferences": preferences}
-    return config.model_copy(update=changes), named_parts
+    parts = {"run": run, "labels": labels, "preferences": preferences, "tunings": tunings}
+    return config.model_copy(update={"available_only": False, **parts}), named_parts
 
 
 def absent_datasets(config: Config) -> set[str]:
-    """Return the datasets that are not pinned, or are neither in `data_dir` nor, without that folder, on the web."""
+    """Return the datasets without which a part is left out."""
     folder = Path(config.data_dir) if config.data_dir else None
+    unrecorded = {name for name in config.datasets if f"datasets.{name}" in config.unrecorded}
     return {
         name
         for name, dataset in config.datasets.items()
-        if dataset.published.is_file
-        and (
-            not dataset.published.pinned
-            or dataset.published.records is None
-            or (not any(folder.glob(dataset.published.path)) if folder else not has_address(dataset.published))
-        )
+        if (is_unpinned(dataset.published) and (config.available_only or name in unrecorded))
+        or (config.available_only and is_unavailable(dataset.published, folder))
     }
 
 
-def has_address(copy: DatasetFile) -> bool:
-    """Return True if a file can be downloaded."""
-    return copy.url is not None or copy.hub is not None
+def is_unpinned(copy: DatasetFile) -> bool:
+    """Return True for a file, not data of this run, without a checksum or commit, or without a number of records."""
+    return copy.is_file and (not copy.pinned or copy.records is None)
+
+
+def is_unavailable(copy: DatasetFile, folder: Path | None) -> bool:
+    """Return True for a file that is not in `data_dir` or, without that folder, cannot be downloaded."""
+    return copy.is_file and (not any(folder.glob(copy.path)) if folder else copy.url is None and copy.hub is None)
 
 
 def tasks_with_datasets(named: str) -> dict[str, str]:
@@ -129,10 +154,19 @@ def dataset_of(path: Path) -> str:
     return cards.read_card(path, cards.RELEASED).card.dataset
 
 
-def reply_datasets(config: Config, tutor: str) -> list[str]:
-    """Return the dataset of a recorded tutor's replies; empty for any other tutor."""
+def weights_of(model: Model | None) -> object:
+    """Return the source of a served model's weights, None for any other model."""
+    return model.weights if isinstance(model, VllmModel) else None
+
+
+def datasets_of_tutor(config: Config, tutor: str) -> list[str]:
+    """Return the datasets of a recorded tutor's replies, or those that train a tuned tutor; empty for any other."""
     entry = config.models.get(tutor)
-    return entry.datasets if isinstance(entry, RecordedModel) else []
+    if isinstance(entry, RecordedModel):
+        return entry.datasets
+    weights = weights_of(entry)
+    tuning = config.tunings.get(weights.tuned) if isinstance(weights, TunedWeights) else None
+    return list(tuning.mix) if tuning else []
 
 
 def known_names(

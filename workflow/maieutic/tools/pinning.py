@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import logging
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -15,6 +17,7 @@ from pydantic import ValidationError
 
 from maieutic.config.datasets import Dataset, DatasetFile
 from maieutic.config.faults import validation_fault
+from maieutic.config.models import PIN_COMMAND_FIX, PIN_FIX
 from maieutic.config.pins import (
     DEFAULT_REVISION,
     LOCK,
@@ -31,7 +34,7 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, sha256_of
 from maieutic.datasets.downloads import READ_SECONDS, download_file
-from maieutic.datasets.hub import fetch_parquet, hub_commit
+from maieutic.datasets.hub import fetch_json, fetch_parquet, hub_address, hub_commit
 from maieutic.datasets.sources import local_copy, read_source
 from maieutic.launch.config_files import merged_configuration
 
@@ -39,18 +42,27 @@ log = logging.getLogger(__name__)
 LOCK_HEADER = (
     "# Written by `maieutic pin`: commits and checksums of registry entries, dated. Review it and keep it in git.\n"
 )
+SHARD = re.compile(r"-(\d{5})-of-(\d{5})\.")
 P = TypeVar("P", ModelPin, DatasetPin)
 
 
-def pin(*, configfile: list[Path] | None = None, update: list[str] | None = None, lock: Path = LOCK) -> None:
+def pin(
+    *,
+    configfile: list[Path] | None = None,
+    update: list[str] | None = None,
+    check: bool = False,
+    lock: Path = LOCK,
+) -> None:
     """Look up the commits, checksums and record counts of a run's models and datasets, and write them to the lock file.
 
-    Without a network, nothing is changed.
+    Without a network, nothing is changed. With `check`, nothing is written; files with a web address are downloaded and
+    compared with their checksums.
 
     Args:
         configfile: run files, as for snakemake; if omitted, all entries of the registries are pinned
         update: names to pin anew; any other existing pin is kept, with a warning if its model or dataset has
             changed since
+        check: only ask whether every pin exists, is complete and is open to you
         lock: path of the lock file
 
     Raises:
@@ -59,6 +71,9 @@ def pin(*, configfile: list[Path] | None = None, update: list[str] | None = None
     raw = merged_configuration(configfile or [])
     pins = read_pins(lock)
     names = used_entries(fill_pins(raw, pins)) if configfile else all_entries(raw)
+    if check:
+        check_pins(fill_pins(raw, pins), names)
+        return
     config_models, config_datasets = raw["models"], raw["datasets"]
     again = set(update or ())
     if strange := sorted(again - {*names.models, *names.datasets}):
@@ -138,6 +153,7 @@ def used_entries(raw: dict[str, Any]) -> EntryNames:
     """Return the models and the downloaded datasets of a run. The demo edition downloads no datasets."""
     from maieutic.run_plan import extended_plan_class
 
+    raw = {**raw, "available_only": False, "run": {**raw["run"], "strict": True}}  # also what a run would leave out
     plan = extended_plan_class()(read_config(raw))
     datasets = plan.used_datasets if plan.edition == "published" else []
     return EntryNames(plan.used_models, datasets)
@@ -217,6 +233,85 @@ def check_blob(path: Path, copy: DatasetFile, place: str) -> None:
     if blob != copy.blob:
         problem = f"expected {copy.blob}, found {blob}"
         raise UserError(f"{place}.published.blob", problem, "correct the address or the blob id in the registry")
+
+
+# checks ---------------------------------------------------------------------------------------------------------------
+
+
+def check_pins(raw: Mapping[str, Any], names: EntryNames) -> None:
+    """Print a line for each pin that the hub confirms. Raises UserError with all that it does not.
+
+    raw: the configuration with pins filled in. A model's commit must have safetensors and every shard of them, and be
+    open to this user; a dataset's commit must have its Parquet files; any other file must have its checksum.
+    """
+    faults: list[UserError] = []
+    for kind, entries, confirmed in (
+        ("models", names.models, confirmed_model),
+        ("datasets", names.datasets, confirmed_dataset),
+    ):
+        for name in entries:
+            place = f"{kind}.{name}"
+            try:
+                if found := confirmed(place, raw[kind][name]):
+                    log.info("%s: %s", place, found)
+            except UserError as error:
+                faults += error.all
+    if faults:
+        raise UserError.of(faults)
+
+
+def confirmed_model(place: str, entry: Mapping[str, Any]) -> str | None:
+    """Return what the hub says of a model's commit, None if its weights are not on the hub. place: for messages."""
+    weights = hub_source_of(entry.get("weights"))
+    if weights is None:
+        return None
+    if not weights.is_pinned:
+        raise UserError(f"{place}.weights.revision", f"{weights.repo} has no pinned commit", PIN_FIX)
+    content = fetch_json(f"{hub_address()}/api/models/{weights.repo}/revision/{weights.revision}", place)
+    files = [str(file.get("rfilename")) for file in content.get("siblings", [])]
+    tensors = complete_shards([name for name in files if name.endswith(".safetensors")])
+    if not tensors:
+        problem = f"{weights.repo}@{weights.revision} has no complete set of safetensors"
+        raise UserError(f"{place}.weights.revision", problem, "set a commit that has all shards")
+    gated = bool(content.get("gated"))
+    if gated:  # the hub lists the files of a gated repository to everybody
+        fetch_json(f"{hub_address()}/{weights.repo}/resolve/{weights.revision}/config.json", place)
+    return f"{weights.repo}@{weights.revision[:12]} has {len(tensors)} safetensors{', gated: access granted' * gated}"
+
+
+def confirmed_dataset(place: str, entry: Mapping[str, Any]) -> str | None:
+    """Return what the hub or web says of a dataset's pin, None for a file of the user's or of this run."""
+    copy = Dataset.model_validate(entry).published
+    if not copy.is_file or (copy.hub is None and copy.url is None):
+        return None
+    if not copy.pinned:
+        raise UserError(f"{place}.published", "the dataset has no pinned commit or checksum", PIN_COMMAND_FIX)
+    if copy.hub is not None:
+        source = f"{copy.hub.repo}@{copy.hub.revision}"
+        tree = fetch_json(
+            f"{hub_address()}/api/datasets/{copy.hub.repo}/tree/{copy.hub.revision}?recursive=true", place
+        )
+        if not (parts := complete_shards(fnmatch.filter([str(file.get("path")) for file in tree], copy.hub.files))):
+            problem = f"{source} has no complete set of {copy.hub.files}"
+            raise UserError(f"{place}.published.hub", problem, "set a commit that has all files")
+        return f"{source} has {len(parts)} Parquet files"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        download_file(str(copy.url), path, READ_SECONDS)
+        check_blob(path, copy, place)
+        if (found := sha256_of(path)) != copy.sha256:
+            problem = f"expected SHA-256 {copy.sha256}, found {found} at {copy.url}"
+            raise UserError(f"{place}.published.sha256", problem, "correct the address or the checksum")
+    return f"{copy.url} has its checksum"
+
+
+def complete_shards(files: list[str]) -> list[str]:
+    """Return the files if none of their numbered shards (`NAME-00001-of-00004.SUFFIX`) is missing, else nothing."""
+    totals: dict[tuple[str, str], set[str]] = {}
+    for name in files:
+        if match := SHARD.search(name):
+            totals.setdefault((name[: match.start()], match[2]), set()).add(match[1])
+    return files if all(len(found) == int(total) for (_, total), found in totals.items()) else []
 
 
 def utc_date() -> str:
