@@ -30,7 +30,7 @@ from maieutic.tools.serving_time import parameter_count
 
 PAGE = ROOT / "docs/reproduce.md"
 COUNTS = ROOT / "bench/released.csv"
-REPORTED = Path("tables/printed-every-printed-number.csv")  # file of the report with the counts
+REPORTED = Path("tables/printed-by-table-figure-or-section.csv")  # file of the report with the counts
 GPU = "h200"  # eight of them hold the weights of every model
 BYTES_A_PARAMETER = 2  # bfloat16
 

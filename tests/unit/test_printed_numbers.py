@@ -68,6 +68,10 @@ def test_decimal_places_are_those_that_are_printed(value: str, places: int) -> N
     ("3.74", Measured(3.744), "reproduced"),
     ("3.74", Measured(3.746), "differs"),
     ("3.74", Measured(3.88, low=3.0, high=4.0), "differs"),  # an interval does not excuse released data
+    ("3.74", Measured(3.74, "setting"), "settings"),  # the same constant proves nothing
+    ("3.74", Measured(3.8, "setting"), "differs"),
+    ("3.74", Measured(3.744, "other release"), "reproduced"),
+    ("3.74", Measured(3.8, "other release"), "another release"),
     ("0.84", Measured(0.80, "model", 0.76, 0.836), "reproduced"),
     ("0.84", Measured(0.80, "model", 0.76, 0.834), "differs"),
     ("0.84", Measured(0.80, "model"), "differs"),

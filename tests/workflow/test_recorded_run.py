@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Callable
@@ -84,6 +85,16 @@ def test_a_run_without_tutors_shows_floors_ceilings_and_released_labels(
     page = (folder / "results/report/index.html").read_text(encoding="utf-8")
     assert "released data only" in page and "No tutor is evaluated in this run." in page
     assert re.search(r"208 of 208 printed cells measured</b>:\s*<b>6 reproduced</b>, 202 differ", page)
+    assert 'data-start="#/printed"' in page, "such a run opens on the papers' numbers"
+    tally = (
+        pd.read_csv(folder / "results/report/tables/printed-every-printed-number.csv").set_index("Paper").loc["MRBench"]
+    )
+    assert (
+        tally[["printed", "reproduced", "another release"]].tolist() == [534, 16, 242]
+        and "differ" not in tally.dropna()
+    )
+    assert "V1 has 53 dialogues from Bridge and 139 from MathDial; the paper counts 60 and 132." in page
+    assert "63 of Table 3's 64 values" in html.unescape(page) and "Tutor Tone: 92.19 instead of 12.19" in page
     scores = pd.read_csv(folder / "results/report/scores.csv")
     heads = scores[scores.headline & (scores.scoring == "robust")].set_index("tutor").value
     assert heads["reference"] == 1 and heads["always-0"] < 0.2

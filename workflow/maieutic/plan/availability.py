@@ -69,6 +69,12 @@ def available_parts(config: Config) -> tuple[Config, list[AbsentPart]]:
         if reason and isinstance(weights, Weights) and not is_commit(weights.revision):
             left_out.append(AbsentPart("run.tutors", name, str(weights.repo), False, reason))
             return False
+        entry = config.models.get(name)
+        if isinstance(entry, RecordedModel) and not any(entry.has_task(*task.split("/")) for task in tasks):
+            of_task = (part for part in left_out if part.key == "run.tasks" and entry.has_task(*part.name.split("/")))
+            if part := next(of_task, None):
+                left_out.append(part._replace(key="run.tutors", name=name))
+                return False
         return available("run.tutors", name, datasets_of_tutor(config, name))
 
     tasks = [

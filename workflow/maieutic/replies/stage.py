@@ -175,6 +175,9 @@ def check_pictures(plan: Plan, name: str) -> None:
         raise UserError(
             f"models.{name}.tutor", "no task in run.tasks has human replies", f"remove {name} from run.tutors"
         )
+    if isinstance(entry := plan.models[name], RecordedModel) and entry.tasks:
+        problem = f"none of {', '.join(entry.tasks)} is in run.tasks"
+        raise UserError(f"models.{name}.tasks", problem, f"add one to run.tasks, or remove {name} from run.tutors")
     raise UserError(
         f"models.{name}.images",
         "every task in run.tasks has pictures, but this tutor does not accept pictures",

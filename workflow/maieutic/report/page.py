@@ -33,7 +33,7 @@ from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.head import chips_of
 from maieutic.report.overview import missing_lines, overview_section
-from maieutic.report.printed_numbers import printed_numbers_section
+from maieutic.report.printed_numbers import asks_models, papers_of, printed_numbers_section
 from maieutic.report.ranking import NO_RANKINGS, Rankings, rank_tutors
 from maieutic.report.sections import WHOLE_RUN, Page, PartRenderer, Problem, ReportInput, Section
 from maieutic.report.tables import (
@@ -61,6 +61,7 @@ HeadlineValues = Mapping[tuple[str, str, str, str], float | None]  # (benchmark,
 # Maximum size, in bytes, of the differences embedded in the page. A browser parses them before it renders anything.
 MOST_CONTRASTS = 1 << 21
 MOST_ROWS = 1500  # maximum number of rows of a table: a browser takes seconds to render more
+PRINTED_PAGE = "#/printed"
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
 
 
@@ -391,7 +392,7 @@ def pages_of(
                     lambda: section("trust", trust_section(run, light, browsed))),
         *parts.page("#/papers", "Against the papers", "the page on the papers", "papers",
                     lambda: {"parts": papers, "printed": printed} if papers or printed else None, WHOLE_RUN),
-        *parts.page("#/printed", "Every printed number", "the page on printed numbers", "printed",
+        *parts.page(PRINTED_PAGE, "Every printed number", "the page on printed numbers", "printed",
                     lambda: section("printed", printed), WHOLE_RUN),
         *(page for owner, extra in extra_sections() for page in parts.page(
             extra.address, extra.menu, f"the page {extra.menu}", extra.template, partial(extra.produce, run),
@@ -546,6 +547,8 @@ def render_page(run: ReportInput, runtime: pd.DataFrame, items: Path) -> Rendere
         "run_title": run_title(plan),
         "start": next((section.address for _, section in extra_sections() if section.opens(run.plan)), "#/"),
     }
+    if not asks_models(run) and papers_of(run):
+        shared["start"] = PRINTED_PAGE  # what the run was made for; its recorded tutors are a by-product
     parts = PartRenderer(environment, shared)
     browsed = parts.data("the items of the browser", lambda: write_items(plan, run.results, items, most), NO_ITEMS)
     run = run._replace(

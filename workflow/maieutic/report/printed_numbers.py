@@ -10,26 +10,32 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from maieutic.config.models import BaselineModel, RecordedModel
 from maieutic.core.plugins import plugin_objects
 from maieutic.core.records import Score
 from maieutic.plan.availability import AbsentPart
 from maieutic.report.comparison import ROUNDING_TOLERANCE
 from maieutic.report.sections import ReportInput
-from maieutic.scores.papers import PERCENT, Display, Place, PrintedRow, printed_rows
+from maieutic.scores.papers import PERCENT, Display, Lack, Place, PrintedRow, printed_rows
 from maieutic.scores.printed import PAPERS, paper_title
 
-Kind = Literal["data", "model", "arithmetic"]
-Verdict = Literal["reproduced", "differs", "not comparable", "follows", "contradicts", ""]
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "differs", "not comparable", "follows", "contradicts")
+Kind = Literal["data", "other release", "setting", "model", "arithmetic"]
+Verdict = Literal[
+    "reproduced", "differs", "another release", "settings", "not comparable", "follows", "contradicts", ""
+]
+VERDICTS: tuple[Verdict, ...] = (
+    "reproduced", "differs", "another release", "settings", "not comparable", "follows", "contradicts",
+)  # fmt: skip
+LACKS: tuple[Lack, ...] = ("models", "data", "nothing")
 
 
 class Measured(NamedTuple):
     """A value for a printed number, on the scale of the paper.
 
-    kind: `data` if the value was computed from released data, labels, replies or settings, `model` if a model was asked
-    or trained, and `arithmetic` if it follows from other printed numbers. low, high: ends of the value's interval; for
-    arithmetic, of the range that rounding of those other numbers allows. note: reason why the two values are not
-    comparable.
+    kind: `data` if the value was computed from released data, labels or replies; `other release` if these are known not
+    to be those of the paper; `setting` for a constant of this project; `model` if a model was asked or trained; and
+    `arithmetic` if it follows from other printed numbers. low, high: ends of the value's interval; for arithmetic, of
+    the range that rounding of those other numbers allows. note: reason why the two values are not comparable.
     """
 
     value: float
@@ -68,18 +74,21 @@ def verdict_of(row: PrintedRow, measured: Measured) -> Verdict:
     """Return the verdict on a printed number that has a value.
 
     A value of released data must equal the printed number after rounding. If a model was asked, the printed number must
-    lie in the value's interval.
+    lie in the value's interval. A constant of this project that equals the paper's is no result, and a value of another
+    release that differs is no failed reproduction.
     """
     if measured.note is not None:
         return "not comparable"
-    exact = measured.kind == "data"
+    exact = measured.kind in ("data", "other release", "setting")
     low = measured.value if exact or measured.low is None else measured.low
     high = measured.value if exact or measured.high is None else measured.high
     error = rounding_error(row) + ROUNDING_TOLERANCE
     equal = low - error <= row.value <= high + error
     if measured.kind == "arithmetic":
         return "follows" if equal else "contradicts"
-    return "reproduced" if equal else "differs"
+    if equal:
+        return "settings" if measured.kind == "setting" else "reproduced"
+    return "another release" if measured.kind == "other release" else "differs"
 
 
 class NumberRow(NamedTuple):
@@ -101,6 +110,39 @@ class DisplayTally(NamedTuple):
     def measured(self) -> int:
         """Number of printed numbers with a value."""
         return sum(row.measured is not None for row in self.rows)
+
+
+class PaperTally(NamedTuple):
+    """The numbers of one paper. counts: number of numbers by verdict; lacks: number of those without a value.
+
+    remarks: sentences on what is known of the paper's numbers beyond the verdicts.
+    """
+
+    title: str
+    displays: list[DisplayTally]
+    counts: Mapping[str, int]
+    lacks: Mapping[str, int]
+    remarks: list[str]
+
+    @property
+    def numbers(self) -> int:
+        """Number of printed numbers."""
+        return sum(len(display.rows) for display in self.displays)
+
+    @property
+    def measured(self) -> int:
+        """Number of printed numbers with a value that do not only follow from other printed ones."""
+        return sum(self.counts.values()) - self.counts["follows"] - self.counts["contradicts"]
+
+
+def tally_of(run: ReportInput, benchmark: str, displays: list[DisplayTally]) -> PaperTally:
+    """Return the tally of one benchmark's paper."""
+    counts, lacks = Counter[str](), Counter[str]()
+    for display in displays:
+        counts.update(display.counts)
+        lacks[display.display.lack] += len(display.rows) - display.measured
+    remarks: Callable[[ReportInput], list[str]] | None = plugin_objects("measured", "REMARKS").get(benchmark)
+    return PaperTally(paper_title(benchmark), displays, counts, lacks, remarks(run) if remarks else [])
 
 
 def tutor_rows(comparison: Mapping[str, Any]) -> dict[PrintedRow, NumberRow]:
@@ -137,7 +179,9 @@ def printed_numbers(run: ReportInput, benchmark: str, comparison: Mapping[str, A
         rows = []
         for row in by_table[table]:
             value = measured.get(row.place)
-            rows.append(tutors.get(row) or NumberRow(row, value, verdict_of(row, value) if value else ""))
+            of_table = NumberRow(row, value, verdict_of(row, value) if value else "")
+            # The comparison with tutors does not know that labels are of another release.
+            rows.append(of_table if value and value.kind == "other release" else tutors.get(row) or of_table)
         tallies.append(DisplayTally(display, rows, Counter(row.verdict for row in rows if row.verdict)))
     return tallies
 
@@ -157,24 +201,31 @@ def printed_numbers_section(
     run: ReportInput, comparisons: Mapping[str, Mapping[str, Any] | None]
 ) -> dict[str, Any] | None:
     """Return the variables of the page with every printed number, or None for a run without papers."""
-    papers = {name: printed_numbers(run, name, comparisons.get(name)) for name in papers_of(run)}
+    papers = [tally_of(run, name, printed_numbers(run, name, comparisons.get(name))) for name in papers_of(run)]
     if not papers:
         return None
     return {
         "verdicts": VERDICTS,
-        "papers": [{"title": paper_title(name), "displays": displays} for name, displays in papers.items()],
-        "total": total_of([display for displays in papers.values() for display in displays]),
+        "lacks": LACKS,
+        "papers": papers,
+        "asks_models": asks_models(run),
+        "total": total_of(papers),
         "absent": absent_parts(run),
     }
 
 
-def total_of(displays: Sequence[DisplayTally]) -> dict[str, int]:
-    """Return the number of printed numbers, of those with a value, and of those with each verdict."""
-    counts = Counter[str]()
-    for display in displays:
-        counts.update(display.counts)
-    return {
-        "numbers": sum(len(display.rows) for display in displays),
-        "measured": sum(display.measured for display in displays),
-        **{verdict: counts[verdict] for verdict in VERDICTS},
-    }
+def total_of(papers: Sequence[PaperTally]) -> PaperTally:
+    """Return the tally of all papers."""
+    counts, lacks = Counter[str](), Counter[str]()
+    for paper in papers:
+        counts.update(paper.counts)
+        lacks.update(paper.lacks)
+    return PaperTally("All", [display for paper in papers for display in paper.displays], counts, lacks, [])
+
+
+def asks_models(run: ReportInput) -> bool:
+    """Return False for a run of released data alone: no model is asked or trained, and its replies are published."""
+    models = run.plan.models
+    published = [isinstance(entry := models[name], RecordedModel) and entry.dataset for name in run.plan.run.tutors]
+    answering = [name for name in run.plan.used_models if not isinstance(models[name], RecordedModel | BaselineModel)]
+    return not all(published) or bool(answering)

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from maieutic.config.cards import card_folders
 from maieutic.core.records import Score
 
+Lack = Literal["models", "data", "nothing"]
 PERCENT = 100.0
 PEOPLE = "people"  # value of `PrintedResult.by` for a number from the paper's human graders
 
@@ -120,13 +121,15 @@ class Display(NamedTuple):
     """A table, figure or section of a paper that prints numbers.
 
     title: its name in the paper; content: what the numbers are; run_file: name of the run file in `config/` that
-    yields them; needs: reason why a number has no value in a run.
+    yields them; needs: reason why a number has no value in a run; lack: what such a number needs: `models` (weights,
+    GPUs or keys), `data` (not released), or `nothing` would give it again, as a price, a number of people or a survey.
     """
 
     title: str
     content: str
     run_file: str
     needs: str
+    lack: Lack = "models"
 
 
 class Paper(NamedTuple):

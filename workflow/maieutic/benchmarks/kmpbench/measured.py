@@ -80,13 +80,13 @@ def text(run: ReportInput) -> MeasuredTable:
         "general samples": computed_value([(1, rows["UltraChat samples"]), (1, rows["WildChat samples"])]),
         "mean alignment rate": computed_value((1 / len(rates), row) for row in rates),
         "dialogues": Measured(rows["flows kept"].value, "arithmetic"),
-        "criteria": Measured(len(read_rubric(COMPARISON_RUBRIC).rubric.criteria.keys() - {OVERALL})),
-        "domains": Measured(len(read_yaml(STANDARDS)["domains"])),
-        "temperature of wrong solutions": Measured(read_stage("wrong_solution").card.temperature),
-        "temperature of similar problems": Measured(read_stage("similar").card.temperature),
-        "longest similarity, percent": Measured(PERCENT * read_stage("similar").card.limits["overlap"]),
+        "criteria": Measured(len(read_rubric(COMPARISON_RUBRIC).rubric.criteria.keys() - {OVERALL}), "setting"),
+        "domains": Measured(len(read_yaml(STANDARDS)["domains"]), "setting"),
+        "temperature of wrong solutions": Measured(read_stage("wrong_solution").card.temperature, "setting"),
+        "temperature of similar problems": Measured(read_stage("similar").card.temperature, "setting"),
+        "longest similarity, percent": Measured(PERCENT * read_stage("similar").card.limits["overlap"], "setting"),
         **{
-            name: Measured(FineTuning.model_fields[key].default)
+            name: Measured(FineTuning.model_fields[key].default, "setting")
             for name, key in (
                 ("epochs", "epochs"),
                 ("batch size", "batch_size"),
@@ -102,10 +102,12 @@ def mr_score_weights(run: ReportInput) -> MeasuredTable:
     """Return the weights of the MR-Score."""
     names = ("correctness", "step", "reason")
     return {
-        Place("MR-Score", f"weight of {name}"): Measured(weight) for name, weight in zip(names, MR_WEIGHTS, strict=True)
+        Place("MR-Score", f"weight of {name}"): Measured(weight, "setting")
+        for name, weight in zip(names, MR_WEIGHTS, strict=True)
     }
 
 
+REMARKS = None
 MEASURED = {
     "3": table_3,
     "4": table_4,

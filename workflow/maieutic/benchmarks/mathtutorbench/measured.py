@@ -7,7 +7,7 @@ from typing import Any
 from maieutic.benchmarks.mathtutorbench.printed import BENCHMARK, TABLE_2
 from maieutic.config.models import CriteriaModel, RecordedModel, RewardModel
 from maieutic.core import paths
-from maieutic.core.records import Quantity
+from maieutic.core.records import SCORINGS, Quantity
 from maieutic.report.graders import ENSEMBLES, scores_of
 from maieutic.report.printed_numbers import Measured, MeasuredTable, model_value
 from maieutic.report.sections import ReportInput
@@ -113,7 +113,7 @@ def settings(run: ReportInput) -> MeasuredTable:
 
     def add(row: str, metric: str, value: Any) -> None:
         if value is not None:
-            values.setdefault(Place(row, metric), Measured(float(value)))
+            values.setdefault(Place(row, metric), Measured(float(value), "setting"))
 
     for loaded in run.plan.benchmarks.get(BENCHMARK, []):
         add("generation", "temperature", loaded.card.temperature)
@@ -144,6 +144,26 @@ def published_replies(run: ReportInput) -> MeasuredTable:
     }
 
 
+def remarks(run: ReportInput) -> list[str]:
+    """Return what the two readings of published replies say: the widest gap between them."""
+    shares: dict[tuple[str, str], dict[str, float]] = {}
+    places = published_replies(run).keys()
+    for score in run.scores.get(BENCHMARK, []):
+        label = display_label(run.plan, score.tutor) if score.tutor in run.plan.run.tutors else ""
+        if Place(label, score.metric, score.task) in places and score.value is not None:
+            shares.setdefault((label, score.task), {})[score.scoring] = score.value
+    both = {key: pair for key, pair in shares.items() if len(pair) == len(SCORINGS)}
+    if not both:
+        return []
+    (label, task), pair = max(both.items(), key=lambda entry: abs(entry[1]["paper_compat"] - entry[1]["robust"]))
+    title = next(loaded.card.title for loaded in run.plan.benchmarks[BENCHMARK] if loaded.card.task == task)
+    return [
+        f"Of {label}'s published replies to {title}, {pair['paper_compat']:.3f} ask a question by the released rule, "
+        f"which counts any question word, and {pair['robust']:.3f} by question marks."
+    ]
+
+
+REMARKS = remarks
 MEASURED = {
     "1": table_1,
     "2": table_2,

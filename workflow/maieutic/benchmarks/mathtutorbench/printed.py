@@ -35,9 +35,15 @@ TABLE_2 = {  # source of pairs -> its name in the paper
     "gsm8k_inpainted": "GSM8k-inpainted", "mathdial": "MathDial", "mrbench": "MRBench", "bridge": "Bridge",
 }  # fmt: skip
 DISPLAYS = {
-    "1": Display("Table 1", "sizes of the tasks' data", "released", "needs the task in run.tasks, with all items"),
+    "1": Display(
+        "Table 1", "sizes of the tasks' data", "released", "needs the task in run.tasks, with all items", "data"
+    ),
     "2": Display(
-        "Table 2", "sizes of the preference data", "released", "needs the source in run.pair_sources, and its file"
+        "Table 2",
+        "sizes of the preference data",
+        "released",
+        "needs the source in run.pair_sources, and its file",
+        "data",
     ),
     "3": Display(
         "Table 3, Figures 3 and 4", "ablation of the reward model's data", "rewards", "needs training on a GPU"
@@ -57,10 +63,15 @@ DISPLAYS = {
         "Sections 4.3 and 5.2, appendices B to D",
         "settings",
         "rewards",
-        "needs the entry in the run, or is a number about hardware or prices",
+        "a setting of an entry outside the run, or a time or price",
+        "nothing",
     ),
     "replies": Display(
-        "Replies that others published", "share of replies that ask", "released", "needs the tutor in run.tutors"
+        "Replies that others published",
+        "share of replies that ask",
+        "released",
+        "needs the tutor in run.tutors",
+        "data",
     ),
 }
 

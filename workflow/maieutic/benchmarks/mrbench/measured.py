@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import partial
 
 from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITIC_RUBRIC, CRITIC_TABLES, PAPER_TUTORS, SUBSET_SUFFIXES
-from maieutic.benchmarks.mrbench.section import damr_by_tutor, table_7_values
+from maieutic.benchmarks.mrbench.section import PRINTED_N, damr_by_tutor, is_attainable, table_7_values
 from maieutic.core import paths
-from maieutic.report.printed_numbers import Measured, MeasuredTable, model_value
+from maieutic.report.printed_numbers import Measured, MeasuredTable, computed_value, model_value, verdict_of
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import read_json, score_file
 from maieutic.report.traffic_light import release_rubric
-from maieutic.scores.papers import PERCENT, Place
+from maieutic.scores.papers import PERCENT, Place, printed_rows
 from maieutic.scores.printed import paper_name
 
 SUBSETS = {"3": "all", "8": "bridge", "9": "mathdial"}
@@ -30,7 +30,7 @@ def rates(run: ReportInput, table: str) -> MeasuredTable:
     scores = score_file(paths.LABEL_SCORES.within(run.results, release=BENCHMARK))
     subset = SUBSETS[table]
     return {
-        Place(PAPER_TUTORS[tutor], dimension, subset=subset): Measured(PERCENT * score.value)
+        Place(PAPER_TUTORS[tutor], dimension, subset=subset): Measured(PERCENT * score.value, "other release")
         for tutor, by_dimension in damr_by_tutor(scores, BENCHMARK, subset).items()
         for dimension, score in by_dimension.items()
         if tutor in PAPER_TUTORS and score.value is not None
@@ -64,12 +64,61 @@ def table_7(run: ReportInput) -> MeasuredTable:
     if not statistics:
         return {}
     return {
-        Place(label, subset=subset): Measured(value)
+        Place(label, subset=subset): Measured(value, "other release")
         for (label, subset), value in table_7_values(statistics).items()
         if value is not None
     }
 
 
+def remarks(run: ReportInput) -> list[str]:
+    """Return what is known of the release from which the paper's tables were computed."""
+    counts = {subset: dialogues(run, BENCHMARK, subset) for subset in PRINTED_N}
+    if not all(counts.values()):
+        return []
+    cells = {
+        table: {(row.row, row.metric): row for row in printed_rows(BENCHMARK) if row.table == table}
+        for table in SUBSETS
+    }
+    lines = [
+        f"Tables 3, 7, 8 and 9 are of a release that is not public. V1 has {counts['bridge']} dialogues from Bridge "
+        f"and {counts['mathdial']} from MathDial; the paper counts {PRINTED_N['bridge']} and {PRINTED_N['mathdial']}."
+    ]
+    if newer := dialogues(run, "mrbench_v2", "mathdial"):
+        of_paper, of_newer = (
+            sum(is_attainable(row.value, number) for row in cells["9"].values())
+            for number in (PRINTED_N["mathdial"], newer)
+        )
+        lines.append(
+            f"{of_newer} of Table 9's {len(cells['9'])} values are shares of {newer} replies, as many as V2 has from "
+            f"MathDial; {of_paper} of the {PRINTED_N['mathdial']} that the paper counts."
+        )
+    weights = [("8", PRINTED_N["bridge"] / PRINTED_N["all"]), ("9", PRINTED_N["mathdial"] / PRINTED_N["all"])]
+    means = {
+        key: computed_value((weight, cells[table][key]) for table, weight in weights)
+        for key in cells["3"].keys() & cells["8"].keys() & cells["9"].keys()
+    }
+    odd = [
+        f"{row}, {metric.replace('_', ' ')}: {cells['3'][row, metric].value:.2f} instead of {mean.value:.2f}"
+        for (row, metric), mean in sorted(means.items())
+        if verdict_of(cells["3"][row, metric], mean) == "contradicts"
+    ]
+    exceptions = f" (except {', '.join(odd)})" if odd else ""
+    lines.append(
+        f"{len(means) - len(odd)} of Table 3's {len(means)} values for tutors of both parts are the means of Tables 8 "
+        f"and 9, weighted by the paper's counts{exceptions}."
+    )
+    return lines
+
+
+def dialogues(run: ReportInput, release: str, subset: str) -> int:
+    """Return the number of a release's dialogues; 0 if the run does not have the release."""
+    if run.plan.edition != "published" or release not in run.plan.releases:
+        return 0
+    statistics = read_json(paths.LABEL_STATISTICS.within(run.results, release=release))
+    return int(statistics[subset]["dialogues"]) if statistics else 0
+
+
+REMARKS = remarks
 MEASURED: dict[str, Callable[[ReportInput], MeasuredTable]] = {
     **{table: partial(rates, table=table) for table in SUBSET_SUFFIXES},
     **{str(table): partial(correlations, table=str(table)) for table in CRITIC_TABLES.values()},

@@ -60,21 +60,26 @@ LABELS_NEEDED = "needs the labels in run.labels"
 TEAMS = "needs the teams' predictions, which are not released"
 DISPLAYS = {
     "1": Display(
-        "Table 1", "dimensions of earlier schemes", "released", "a survey of the literature, not a measurement"
+        "Table 1",
+        "dimensions of earlier schemes",
+        "released",
+        "a survey of the literature, not a measurement",
+        "nothing",
     ),
-    "3": Display("Table 3", "desired labels by tutor", "released", LABELS_NEEDED),
+    "3": Display("Table 3", "desired labels by tutor", "released", LABELS_NEEDED, "data"),
     "5": Display("Table 5", "Prometheus2's correlation with people", "mrbench", "needs the critic: a GPU"),
     "6": Display("Table 6", "Llama-3.1-8B's correlation with people", "mrbench", "needs the critic: a GPU"),
-    "7": Display("Table 7", "sizes of the data", "released", LABELS_NEEDED),
-    "8": Display("Table 8", "desired labels on Bridge", "released", LABELS_NEEDED),
-    "9": Display("Table 9", "desired labels on MathDial", "released", LABELS_NEEDED),
+    "7": Display("Table 7", "sizes of the data", "released", LABELS_NEEDED, "data"),
+    "8": Display("Table 8", "desired labels on Bridge", "released", LABELS_NEEDED, "data"),
+    "9": Display("Table 9", "desired labels on MathDial", "released", LABELS_NEEDED, "data"),
     "agreement": Display(
         "Sections 4.2 and 5.2",
         "agreement of annotators",
         "released",
         "needs each annotator's labels, which are not released",
+        "data",
     ),
-    "bea": Display("BEA 2025 shared task", "the best five teams of each track", "released", TEAMS),
+    "bea": Display("BEA 2025 shared task", "the best five teams of each track", "released", TEAMS, "data"),
 }
 
 PRINTED = Paper(

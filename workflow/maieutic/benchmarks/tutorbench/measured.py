@@ -8,7 +8,7 @@ from maieutic.benchmarks.tutorbench.figures import BENCHMARK, data_sizes
 from maieutic.report.printed_numbers import Measured, MeasuredTable, computed_value
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import items_of_task
-from maieutic.scores.papers import Place, PrintedRow, printed_cells, printed_rows
+from maieutic.scores.papers import PERCENT, Place, PrintedRow, printed_cells, printed_rows
 
 RELEASE = "public release"
 POOL_TASKS = ("text", "multimodal")
@@ -68,4 +68,18 @@ def release(run: ReportInput) -> MeasuredTable:
     return values
 
 
-MEASURED = {"1": table_1, "section 2": section_2, "hub card": release}
+def filter_settings(run: ReportInput) -> MeasuredTable:
+    """Return the settings of the run's filter for hard samples."""
+    chosen = run.plan.run.difficulty
+    if chosen is None or not chosen.tutors:
+        return {}
+    values = {
+        "percent below which a model fails": PERCENT * chosen.below,
+        "models that fail": chosen.at_least,
+        "models": len(chosen.tutors),
+    }
+    return {Place("filter", name, group="filter"): Measured(value, "setting") for name, value in values.items()}
+
+
+REMARKS = None
+MEASURED = {"1": table_1, "section 2": section_2, "hub card": release, "appendix A.1": filter_settings}

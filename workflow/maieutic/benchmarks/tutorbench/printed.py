@@ -30,18 +30,29 @@ DISPLAYS = {
     "section 3.4": Display("Section 3.4, Figure 12", "Bloom levels", "tutorbench", "needs the three taggers: API keys"),
     "section 3.5": Display("Section 3.5, Figure 4", "means by skill", "tutorbench", MODELS),
     "section 3.6": Display(
-        "Section 3.6", "study mode", "tutorbench_study", "needs the product's study mode, which no API serves"
+        "Section 3.6",
+        "study mode",
+        "tutorbench_study",
+        "needs the product's study mode, which no API serves",
+        "nothing",
     ),
-    "section 3.7": Display("Section 3.7, Figure 6", "judge beside experts", "tutorbench", RATINGS),
+    "section 3.7": Display("Section 3.7, Figure 6", "judge beside experts", "tutorbench", RATINGS, "data"),
     "section 2": Display(
         "Section 2, Figures 7 and 11",
         "sizes of the data",
         "released",
         "needs the paper's 1,490 samples, of which 1,473 are released",
+        "data",
     ),
-    "hub card": Display("Public release", "sizes of the data", "released", "needs all files of hub ScaleAI/TutorBench"),
-    "appendix A.1": Display("Appendix A.1", "filter for hard samples", "tutorbench", MODELS),
-    "abstract": Display("Abstract", "number of models", "tutorbench", MODELS),
+    "hub card": Display(
+        "Public release", "sizes of the data", "released", "needs all files of hub ScaleAI/TutorBench", "data"
+    ),
+    "appendix A.1": Display(
+        "Appendix A.1", "filter for hard samples", "tutorbench", "settings of the filter", "nothing"
+    ),
+    "abstract": Display(
+        "Abstract", "number of models", "tutorbench", "counts the paper's own rows, of which Table 1 has 15", "nothing"
+    ),
 }
 
 PRINTED = Paper(
