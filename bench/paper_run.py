@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from statistics import mean
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
-from maieutic.launch.requests import VERDICT_TOKENS, RequestSize, measured_sizes, tokens_of_chars
+from maieutic.launch.lengths import answer_span, verdict_span
+from maieutic.launch.requests import RequestSize, measured_sizes, tokens_of_chars
 from maieutic.tools.serving_time import GPUS, START_SECONDS, ParameterCount, fits_in_memory, server_seconds
 
 PAGES = (ROOT / "docs/cluster.md", ROOT / "docs/models.md")
@@ -41,14 +43,14 @@ class Load(NamedTuple):
 
 def tutor_load(benchmark: str) -> Load:
     """Return the load of all tasks of a benchmark, with every item once."""
-    rows = [size for (name, _, rubric), size in measured_sizes().items() if name == benchmark and not rubric]
-    return total_load([(size, tokens_of_chars(size.answer_chars)) for size in rows])
+    rows = {task: size for (name, task, rubric), size in measured_sizes().items() if name == benchmark and not rubric}
+    return total_load([(size, mean(answer_span(benchmark, task, size.answer_chars))) for task, size in rows.items()])
 
 
 def judge_load() -> Load:
     """Return a judge's load under the papers' rubrics, for one tutor."""
     rows = [size for (name, _, rubric), size in measured_sizes().items() if name in BENCHMARKS and rubric in RUBRICS]
-    return total_load([(size, VERDICT_TOKENS) for size in rows])
+    return total_load([(size, mean(verdict_span(size.criteria))) for size in rows])
 
 
 def total_load(rows: list[tuple[RequestSize, float]]) -> Load:

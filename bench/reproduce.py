@@ -20,12 +20,14 @@ sys.path.insert(0, str(ROOT / "workflow"))
 os.chdir(ROOT)
 
 from maieutic.config.models import HostedModel
+from maieutic.launch.bill import bill_of
 from maieutic.launch.config_files import merged_configuration
+from maieutic.launch.lengths import Span
 from maieutic.plan.plan import Plan
 from maieutic.run_plan import plan_before_pins
 from maieutic.scores.printed import PAPERS, paper_title
 from maieutic.tools.counting import count_requests
-from maieutic.tools.estimate import estimate_rows, estimate_total
+from maieutic.tools.estimate import estimate_rows, estimate_total, range_cell
 from maieutic.tools.serving_time import parameter_count
 
 PAGE = ROOT / "docs/reproduce.md"
@@ -72,34 +74,37 @@ print its judge's prompt; some [pictures are addresses](pins.md#pins). Remove re
 class Bill(NamedTuple):
     """Cost of a run file.
 
-    has_more: True if some requests cannot be known in advance; usd, gpu_hours: None if unknown; weights: GB to
-    download; pins: number of commits and checksums that `maieutic pin` has to look up; keys: environment variables.
+    has_more: True if some requests cannot be known in advance; usd, gpu_hours: None if unknown; thinking: most USD
+    more; weights: GB to download; left_out: names without a known pin; keys: environment variables.
     """
 
     requests: int | None
     has_more: bool
-    usd: float | None
-    gpu_hours: float | None
+    usd: Span | None
+    thinking: float
+    gpu_hours: Span | None
     weights: float
-    pins: int
+    left_out: list[str]
     keys: list[str]
 
 
-def bill_of(run_file: str) -> Bill:
+def bill_of_file(run_file: str) -> Bill:
     """Return the bill of a run file."""
     raw = merged_configuration([Path(f"config/{run_file}.yaml")])
-    plan, unpinned = plan_before_pins(raw)
-    rows = estimate_rows(plan, GPU, count_requests(raw, plan))
+    plan, _ = plan_before_pins(raw)
+    jobs = count_requests(raw, plan)
+    rows = estimate_rows(plan, GPU, jobs)
     total = estimate_total(rows) if rows else None
-    models = sorted({row.model for row in rows})
+    models = sorted({job.model for job in jobs})
     keys = {entry.key_env for name in models if isinstance(entry := plan.models[name], HostedModel) and entry.key_env}
     return Bill(
         total.requests if total else 0,
         total.has_more if total else False,
-        total.usd if total else 0.0,
-        total.gpu_hours if total else 0.0,
+        total.usd if total else None,
+        bill_of(plan, jobs).thinking,
+        total.gpu_hours if total else None,
         sum(weights_of(plan, name) for name in plan.used_models),
-        len(unpinned),
+        sorted({part.name for part in plan.absent_parts if part.key == "run.tutors"}),
         sorted(keys),
     )
 
@@ -114,10 +119,11 @@ def cells(bill: Bill) -> list[str]:
     """Return a bill as cells of the page."""
     return [
         "unknown" if bill.requests is None else f"{bill.requests:,}{' or more' if bill.has_more else ''}",
-        "-" if not bill.usd else f"{bill.usd:,.0f}",
-        "-" if not bill.gpu_hours else f"{bill.gpu_hours:,.1f}",
+        "-" if bill.usd is None else range_cell(bill.usd, ",.0f"),
+        "-" if not bill.thinking else f"0 to {bill.thinking:,.0f}",
+        "-" if bill.gpu_hours is None else range_cell(bill.gpu_hours, ",.1f"),
         "-" if not bill.weights else f"{bill.weights:,.0f}",
-        str(bill.pins or "-"),
+        ", ".join(f"`{name}`" for name in bill.left_out) or "-",
         ", ".join(f"`{key}`" for key in bill.keys) or "-",
     ]
 
@@ -154,15 +160,15 @@ def page() -> str:
         "",
         "## The bill",
         "",
-        f"By `maieutic estimate --gpu {GPU}`, with the registry's prices. These are lower bounds: answers are assumed to be as long as the measured",
-        "ones (`resources/sizes.csv`); thinking, pictures, models without a price, reward models and curations are not included. Weights are in GB,",
-        "at two bytes a parameter.",
+        f"By `maieutic estimate --gpu {GPU}`, with the registry's prices: if all answers are as long as those of the shortest, and of the",
+        "longest, model whose replies were published (`resources/reply_lengths.csv`). On replies that it was not fitted to, the estimate is",
+        "within 25 %. Not included: models without a price, thinking of served models. Weights are in GB, at two bytes a parameter.",
         "",
-        "| run file | requests, about | USD | GPU hours | weights | to pin | keys |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| run file | requests, about | USD | thinking, USD more | GPU hours | weights | left out | keys |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for run_file in run_files:
-        lines.append(f"| `{run_file}` | {' | '.join(cells(bill_of(run_file)))} |")
+        lines.append(f"| `{run_file}` | {' | '.join(cells(bill_of_file(run_file)))} |")
     return TEXT + "\n".join(lines) + "\n"
 
 

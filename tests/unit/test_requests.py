@@ -19,8 +19,8 @@ from maieutic.judges.probes import PROBES
 from maieutic.judges.verdicts import judge_labelled, judge_replies
 from maieutic.launch import requests
 from maieutic.launch.answers_on_file import AnswersOnFile, NotOnFile
+from maieutic.launch.lengths import NOTHING, VERDICT_TOKENS, answer_span, known, total_of, verdict_span
 from maieutic.launch.requests import (
-    VERDICT_TOKENS,
     NewRequests,
     ResultFiles,
     estimated_label_checks,
@@ -122,11 +122,9 @@ def test_requests_to_a_tutor_are_counted_turn_by_turn(plan: RulePlan, monkeypatc
     fresh = count_requests(plan, new_replies, **NAMES)
     assert fresh[:4] == ("tutors", TUTOR, TUTOR, 2 * count)
     assert not fresh.exact and not fresh.answered, "a conversation may end before its second turn"
-    assert fresh.prompt_tokens > 100 * count and fresh.answer_tokens > 0, "tokens are estimated from measured sizes"
-    measured = measured_sizes()[BENCHMARK, TASK, ""].answer_chars
-    assert fresh.answer_tokens == pytest.approx(fresh.requests * tokens_of_chars(measured)), (
-        "answers are as long as the human reference"
-    )
+    assert fresh.prompt_tokens > 100 * count and fresh.answer_tokens.low > 0, "tokens are estimated from measured sizes"
+    reference = measured_sizes()[BENCHMARK, TASK, ""].answer_chars
+    assert fresh.answer_tokens == pytest.approx(answer_span(BENCHMARK, TASK, reference).times(fresh.requests or 0))
     estimated = count_requests(plan, new_replies, items, **NAMES)
     assert 0 < (estimated.requests or 0) <= 2 * count and not estimated.answered, "the items belong to another run"
     Path(items).rename("aside")
@@ -136,14 +134,14 @@ def test_requests_to_a_tutor_are_counted_turn_by_turn(plan: RulePlan, monkeypatc
     assert new_replies(plan, files, BENCHMARK, TUTOR)[3:] == new_replies(plan, files, BENCHMARK, "twin")[3:]
     journal = ask_the_tutor(plan)
     assert new_replies(plan, files, BENCHMARK, TUTOR).requests == 0, "not the count of a twin without answers"
-    assert count_requests(plan, new_replies, **NAMES) == ("tutors", TUTOR, TUTOR, 0, 0.0, 0.0, True, False, 0)
+    assert count_requests(plan, new_replies, **NAMES) == ("tutors", TUTOR, TUTOR, 0, 0.0, NOTHING, True, False, 0)
     assert count_requests(plan, new_replies, items, **NAMES) == estimated._replace(answered=True)
     lines = lines_of(journal)
     assert len(lines) == 2 * count
     journal.write_text("".join(lines[:-1]), encoding="utf-8")
     missing = count_requests(plan, new_replies, **NAMES)
     assert missing.exact and missing.requests == 1, "one second turn has no answer"
-    assert missing.answer_tokens == 40, "answers have the mean length of those on file"
+    assert missing.answer_tokens == (40, 40), "answers have the mean length of those on file"
     journal.write_text(lines[0], encoding="utf-8")
     assert count_requests(plan, new_replies, **NAMES).requests == 2 * count - 1
 
@@ -204,7 +202,7 @@ def test_requests_to_a_judge_are_estimated_without_replies_and_counted_with_them
     assert counted.exact and counted.requests and counted.prompt_tokens > counted.requests
     journal = ask_the_judge(plan)
     assert len(lines_of(journal)) == counted.requests
-    assert count_requests(plan, new_verdicts, **BATCH) == ("judges", JUDGE, TUTOR, 0, 0.0, 0.0, True, False, 0)
+    assert count_requests(plan, new_verdicts, **BATCH) == ("judges", JUDGE, TUTOR, 0, 0.0, NOTHING, True, False, 0)
     journal.write_text("".join(lines_of(journal)[1:]), encoding="utf-8")
     missing = count_requests(plan, new_verdicts, **BATCH)
     assert (missing.requests, missing.exact) == (1, True)
@@ -270,8 +268,12 @@ def test_label_checks_are_estimated_from_releases_pairs_and_probes(check_plan: R
             requests[1] * tokens_of_chars(pairs.prompt_chars),
         ]
         estimate = count_requests(check_plan, new_label_checks, judge=judge)
+        reasons = check_plan.judge_entry(judge).reasons
+        verdicts = [
+            verdict_span(size.criteria, reasons).times(n) for size, n in zip((labels, pairs), requests, strict=True)
+        ]
         assert estimate == (
-            "checks", judge, TUTOR, sum(requests), sum(prompts), sum(requests) * VERDICT_TOKENS, False, False, 0,
+            "checks", judge, TUTOR, sum(requests), sum(prompts), total_of(verdicts), False, False, 0,
         )  # fmt: skip
     parts = estimated_label_checks(check_plan, JUDGE)
     assert [part.requests for part in parts] == [16, 8]
@@ -298,7 +300,7 @@ def test_requests_about_labelled_replies_and_pairs_are_counted(check_plan: RuleP
     fresh = count_requests(check_plan, new_label_checks, judge=JUDGE)
     assert fresh[:3] == ("checks", JUDGE, TUTOR) and fresh.exact and fresh.requests is not None
     assert 4 + 2 * 4 < fresh.requests <= 4 + 2 * 4 + 4 * len(PROBES), "replies, pairs in both orders, probes"
-    assert fresh.prompt_tokens > 100 * fresh.requests and fresh.answer_tokens == fresh.requests * VERDICT_TOKENS
+    assert fresh.prompt_tokens > 100 * fresh.requests and fresh.answer_tokens.low >= fresh.requests * VERDICT_TOKENS
     labels, pairs = paths.LABELS.of(release="mrbench"), paths.PAIRS.of(source="bridge")
     for remade in (labels, pairs):
         assert not count_requests(check_plan, new_label_checks, remade, judge=JUDGE).exact, f"{remade} will be replaced"
@@ -306,11 +308,12 @@ def test_requests_about_labelled_replies_and_pairs_are_counted(check_plan: RuleP
     lines = lines_of(journal)
     assert len(lines) == fresh.requests, "the job sends as many requests as were counted"
     assert count_requests(check_plan, new_label_checks, judge=JUDGE) == (
-        "checks", JUDGE, TUTOR, 0, 0.0, 0.0, True, False, 0,
+        "checks", JUDGE, TUTOR, 0, 0.0, NOTHING, True, False, 0,
     )  # fmt: skip
     journal.write_text("".join(lines[2:]), encoding="utf-8")
     missing = count_requests(check_plan, new_label_checks, judge=JUDGE)
-    assert (missing.requests, missing.exact, missing.answer_tokens) == (2, True, 2 * VERDICT_TOKENS)
+    assert (missing.requests, missing.exact) == (2, True)
+    assert missing.answer_tokens == pytest.approx(fresh.answer_tokens.times(2 / fresh.requests))
     more = count_requests(check_plan, new_label_checks, judge="freer")
     assert more.exact and (more.requests or 0) > 2 * fresh.requests, "this judge has no limit, and its own journal"
     Path(pairs).unlink()
@@ -348,7 +351,7 @@ def test_a_shard_has_its_part_of_an_estimate() -> None:
 
 
 def requests_to_tutor(number: int | None) -> NewRequests:
-    return NewRequests("tutors", "t", "t", number, 80.0, 40.0)
+    return NewRequests("tutors", "t", "t", number, 80.0, known(40.0))
 
 
 class Answers(dict[str, SimpleNamespace]):

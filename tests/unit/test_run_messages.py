@@ -18,6 +18,7 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.ledger import JobSpending, ledger_path
 from maieutic.launch import images, messages, preflight
+from maieutic.launch.lengths import known
 from maieutic.launch.messages import (
     MOST_CAUSE_CHARS,
     MOST_FAILURES,
@@ -58,7 +59,7 @@ def plan() -> RulePlan:
 def requests_of(
     asker: str, requests: int | None, exact: bool = True, model: str = "", tokens: float = 0.0
 ) -> NewRequests:
-    return NewRequests("tutors", asker, model or asker, requests, tokens, tokens / 2, exact)
+    return NewRequests("tutors", asker, model or asker, requests, tokens, known(tokens / 2), exact)
 
 
 FEW = [requests_of("model-1", 6), requests_of("model-0", 5)]
@@ -98,10 +99,10 @@ def test_requests_of_checks_and_costs_of_thinking_are_listed_separately() -> Non
 @pytest.mark.parametrize(("budget", "expected"), [
     ({}, None),
     ({"usd": 2.0, "requests": 75, "tokens": 3_000_000}, None),
-    ({"usd": 1.99}, "run.budget.usd (1.99; needed: about 2.00)"),
-    ({"requests": 74}, "run.budget.requests (74; needed: about 75)"),
-    ({"models": {"far": {"requests": 4}, "near": {"requests": 70}}}, "run.budget.models.far.requests (4; needed: about 5)"),
-    ({"requests": 74, "tokens": 10}, "run.budget.requests (74; needed: about 75), run.budget.tokens (10; needed: about 1,500,000)"),
+    ({"usd": 1.99}, "run.budget.usd (1.99; needed: at least 2.00)"),
+    ({"requests": 74}, "run.budget.requests (74; needed: at least 75)"),
+    ({"models": {"far": {"requests": 4}, "near": {"requests": 70}}}, "run.budget.models.far.requests (4; needed: at least 5)"),
+    ({"requests": 74, "tokens": 10}, "run.budget.requests (74; needed: at least 75), run.budget.tokens (10; needed: at least 1,500,000)"),
 ])  # fmt: skip
 def test_a_dry_run_names_the_limits_at_which_the_run_will_stop(budget: dict[str, Any], expected: str | None) -> None:
     config = many_judges()

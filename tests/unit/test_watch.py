@@ -27,6 +27,7 @@ from maieutic.core.progress import (
 )
 from maieutic.core.records import Item, write_records
 from maieutic.launch.display import RunDisplay
+from maieutic.launch.lengths import known
 from maieutic.launch.messages import ranked_line
 from maieutic.launch.requests import NewRequests
 from maieutic.launch.watch import Cost, RunWatch, WatchedJob, remove_old_progress
@@ -73,7 +74,7 @@ def watch_of(plan: RulePlan, times: Sequence[float] = (0.0,) * 9) -> RunWatch:
     return RunWatch(
         plan,
         jobs,
-        [NewRequests("tutors", "far", "far", 400, 1e6, 1e6, exact=False)],
+        [NewRequests("tutors", "far", "far", 400, 1e6, known(1e6), exact=False)],
         since=0.0,
         clock=iter(times).__next__,
     )

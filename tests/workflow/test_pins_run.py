@@ -1,4 +1,4 @@
-"""Tests of the papers' run files: each is planned as shipped, without what nobody can pin."""
+"""Tests of the papers' run files: each is planned as shipped, without entries that have no known pin."""
 
 from __future__ import annotations
 

@@ -333,15 +333,14 @@ class Config(StrictModel):
     available_only: bool = Field(
         False,
         description=(
-            "Also leave out, by name, tasks, recorded tutors and sets whose files are not pinned, or not in `data_dir` "
-            "if it is set (`run.strict`)."
+            "Also leave out tasks, recorded tutors and sets whose files are unpinned or, if it is set, not in `data_dir`."
         ),
     )
     unrecorded: dict[str, str] = Field(
         {},
         description=(
-            "Entries whose commit or checksum no public record gives, as `models.NAME` or `datasets.NAME`, each with "
-            "the reason. Until such an entry is pinned, runs leave it out by name."
+            "Entries (`models.NAME`, `datasets.NAME`) without a commit or checksum in any public record, with the "
+            "reason. Until they are pinned, runs leave them out by name."
         ),
     )
     extensions: list[FilePath] = Field(

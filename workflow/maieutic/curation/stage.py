@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from maieutic.config.curation import FineTuning, stage_files, stage_names
+from maieutic.config.curation import FineTuning, read_stage, stage_files, stage_names
 from maieutic.config.models import HostedModel
 from maieutic.core import paths
 from maieutic.core.files import sha256_of
 from maieutic.curation.curated_plan import (
     EVALUATION_SHEET,
     FIGURES,
+    OUTCOMES,
     RATINGS,
     SETS,
     TRAINING_SET,
@@ -32,7 +34,10 @@ from maieutic.curation.sets import AssembleSets, CleanTrainingSet
 from maieutic.curation.tuning import TuneTutor
 from maieutic.judges.stage import judge_job_fields
 from maieutic.plan.inputs import benchmark_items, entry_for_asking, rubric_files, source_files
-from maieutic.plan.slice_plan import Checks, Replacements, SlicePlan, unused_tables
+from maieutic.plan.slice_plan import Checks, PlannedRequests, Replacements, SlicePlan, unused_tables
+from maieutic.serving.budget import CHARS_A_TOKEN
+
+SEED_TOKENS, ANSWER_SHARE = 500, 1 / 6
 
 
 def seed_sources(plan: CurationPlan, curation: str) -> list[str]:
@@ -108,6 +113,28 @@ def curation_products(plan: CurationPlan) -> list[str]:
     patterns = (FIGURES, EVALUATION_SHEET, TRAINING_SHEET)
     files = [pattern.of(curation=name) for name in plan.config.curations for pattern in patterns]
     return [*files, *(TUNED.of(tuning=name) for name in plan.config.tunings)]
+
+
+def planned_answers(plan: CurationPlan) -> Iterator[PlannedRequests]:
+    """Yield the estimated requests of each step of a curation, by model, if every seed passes every stage.
+
+    A prompt has the stage's text and SEED_TOKENS; an answer is ANSWER_SHARE of the stage's limit (the paper's dialogues
+    have 9.3 exchanges with 40 words a turn, a sixth of the limit).
+    """
+    for name, entry in plan.config.curations.items():
+        records = [plan.datasets[dataset].file_of(dataset, plan.edition).records or 0 for dataset in entry.seeds]
+        seeds = sum(min(entry.limit or number, number) for number in records)
+        for step, stages in STAGES.items():
+            if Path(OUTCOMES.of(curation=name, step=step)).is_file():
+                continue
+            for model in plan.models_of_step(name, step):
+                requests, prompts, answers = 0, 0.0, 0.0
+                for stage in map(read_stage, stages):
+                    number = seeds * entry.roles.entries_with(stage.card.role).count(model) * stage.card.samples
+                    requests += number
+                    prompts += number * (len(stage.template + stage.shots) / CHARS_A_TOKEN + SEED_TOKENS)
+                    answers += number * ANSWER_SHARE * stage.card.max_tokens
+                yield PlannedRequests(step, {"curation": name}, "curations", model, requests, prompts, answers)
 
 
 def report_files(plan: CurationPlan) -> list[str]:
@@ -243,6 +270,7 @@ STAGE = SlicePlan(
     plan=CurationPlan,
     checks=Checks(data=lambda plan: [partial(check_curations, plan)]),
     report_files=report_files,
+    requests=planned_answers,
     models_of=models_of,
     needs_of=needs_of,
     used_code={"make_seeds": used_by_make_seeds},

@@ -36,7 +36,7 @@ from maieutic.core.ledger import JobSpending, append_spending, ledger_lines, led
 from maieutic.core.shutdown import SHUTDOWN, run_with_grace
 from maieutic.core.states import FAILED_MARK, state_of
 from maieutic.core.terminal import say
-from maieutic.launch.requests import ASSUMED_ANSWER_CHARS
+from maieutic.launch.lengths import ASSUMED_ANSWER_CHARS
 from maieutic.launch.results_lock import locked_results
 from maieutic.launch.saved_runs import name_of_run
 from maieutic.replies.generate import RequestCounts, usage_of_answer

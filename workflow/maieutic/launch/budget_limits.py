@@ -39,18 +39,18 @@ def cost_in_usd(plan: Plan, model: str, prompt: float, answer: float) -> float:
 
 
 def budget_text(plan: Plan, planned: Sequence[NewRequests]) -> str:
-    """Return the limits of the run's budget that its new requests will exceed, as text, or ""."""
+    """Return the limits of the run's budget that even short answers to its new requests exceed, as text, or ""."""
     exceeded = []
     for place, limits, parts in scopes_of(plan, planned):
         needed = {
             "requests": sum(part.requests or 0 for part in parts),
-            "tokens": round(sum(part.prompt_tokens + part.answer_tokens for part in parts)),
-            "usd": sum(cost_in_usd(plan, part.model, part.prompt_tokens, part.answer_tokens) for part in parts),
+            "tokens": round(sum(part.prompt_tokens + part.answer_tokens.low for part in parts)),
+            "usd": sum(cost_in_usd(plan, part.model, part.prompt_tokens, part.answer_tokens.low) for part in parts),
         }
         for key, number in needed.items():
             limit = getattr(limits, key)
             if limit is not None and number > limit:
-                exceeded.append(f"{place}.{key} ({limit:g}; needed: about {number:,.{2 if key == 'usd' else 0}f})")
+                exceeded.append(f"{place}.{key} ({limit:g}; needed: at least {number:,.{2 if key == 'usd' else 0}f})")
     return f"the run will stop at {', '.join(exceeded)}" if exceeded else ""
 
 

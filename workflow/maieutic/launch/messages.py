@@ -14,6 +14,7 @@ from maieutic.core import paths
 from maieutic.core.errors import PENDING_PLACE, UserError
 from maieutic.core.ledger import JobSpending, spent_since
 from maieutic.core.visible import terminal_text, visible_text
+from maieutic.launch.bill import bill_of
 from maieutic.launch.budget_limits import budget_text
 from maieutic.launch.reader_changes import reader_change_lines
 from maieutic.launch.requests import NewRequests, about
@@ -91,7 +92,7 @@ def request_counts(numbers: Mapping[str, str], tutors: Container[str]) -> list[s
 
 
 def requests_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
-    """Return one line about new requests, such as `new requests: far-away 100, my-judge 50; about 0.02 USD`."""
+    """Return one line about new requests, such as `new requests: far-away 100; between 0.02 and 0.04 USD`."""
     by_asker: dict[str, list[NewRequests]] = defaultdict(list)
     for part in planned:
         by_asker[part.asker].append(part)
@@ -99,15 +100,12 @@ def requests_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
         return "new requests: none"
     numbers = {name: text for name, of_asker in by_asker.items() if (text := number_of_requests(of_asker))}
     parts = request_counts(numbers, set(plan.run.tutors))
-    cost = cost_text(
-        plan, [Billed(part.model, part.prompt_tokens, part.answer_tokens) for part in planned if part.requests]
-    )
     sent = {name: sum(part.in_batches for part in of_asker) for name, of_asker in by_asker.items()}
     batches = ", ".join(f"{name} {number}" for name, number in sent.items() if number)
     none = "none" if batches else "none, all answers are on file"
     total = f"new requests: {', '.join(parts) or none}"
     in_batches = f"in batches already: {batches}" if batches else ""
-    return "; ".join(filter(None, [total, cost, thinking_line(plan, planned), in_batches, budget_text(plan, planned)]))
+    return "; ".join(filter(None, [total, bill_of(plan, planned).text, in_batches, budget_text(plan, planned)]))
 
 
 def number_of_requests(parts: Sequence[NewRequests]) -> str:
@@ -118,15 +116,6 @@ def number_of_requests(parts: Sequence[NewRequests]) -> str:
     checks = sum(part.requests or 0 for part in parts if part.stage == "checks")
     text = f"{about(part for part in parts if part.requests)}{number}{' or more' if is_unknown else ''}"
     return f"{text} ({checks} to check it on labels)" if checks else text
-
-
-def thinking_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
-    """Return as text the extra cost if every request used all its `thinking_tokens`; "" if it rounds to zero."""
-    most = 0.0
-    for part in planned:
-        tokens = (part.requests or 0) * getattr(plan.models[part.model], "thinking_tokens", 0)
-        most += registry_cost(plan, Billed(part.model, 0, tokens)) or 0.0
-    return f"at most {most:.2f} USD more for thinking" if most >= 0.005 else ""
 
 
 def spent_line(plan: Plan, spent: Sequence[JobSpending]) -> str:

@@ -30,6 +30,15 @@ from maieutic.launch.answers_on_file import (
     entries_on_file,
     request_identity,
 )
+from maieutic.launch.lengths import (
+    ASSUMED_ANSWER_CHARS,
+    NOTHING,
+    Span,
+    answer_span,
+    known,
+    total_of,
+    verdict_span,
+)
 from maieutic.launch.snakemake_compat import LOCAL_TWIN, Job, asks_model
 from maieutic.plan import inputs
 from maieutic.plan.plan import Plan
@@ -39,8 +48,6 @@ from maieutic.replies import stage as replies_stage
 from maieutic.replies.generate import RequestLimits, Shard
 from maieutic.serving.budget import CHARS_A_TOKEN
 
-ASSUMED_ANSWER_CHARS = 600.0  # typical length of an answer to a task whose answers were not measured
-VERDICT_TOKENS = 120  # typical number of tokens in a judge's answer that includes reasons
 SIZES_FILE = paths.RESOURCES / "sizes.csv"
 
 
@@ -49,9 +56,9 @@ class NewRequests(NamedTuple):
 
     stage: `tutors`, `judges`, or `checks` (of judges on labelled replies); asker: name of the tutor or judge; model:
     registry entry that answers; requests: number of requests, None if unknown; prompt_tokens, answer_tokens: estimated
-    sums over all requests; exact: True if every request was looked up, False if some were estimated; answered: True if
-    answers on file may settle estimated requests, so that the job may send none; in_batches: number of further requests
-    that are in a batch already.
+    sums over all requests, answers without thinking; exact: True if every request was looked up, False if some were
+    estimated; answered: True if answers on file may settle estimated requests, so that the job may send none;
+    in_batches: number of further requests that are in a batch already.
     """
 
     stage: str
@@ -59,7 +66,7 @@ class NewRequests(NamedTuple):
     model: str
     requests: int | None
     prompt_tokens: float = 0.0
-    answer_tokens: float = 0.0
+    answer_tokens: Span = NOTHING
     exact: bool = False
     answered: bool = False
     in_batches: int = 0
@@ -81,7 +88,7 @@ class EstimatedRequests(NamedTuple):
 
     requests: int | None
     prompt_tokens: float = 0.0
-    answer_tokens: float = 0.0
+    answer_tokens: Span = NOTHING
     least: int = 0
 
 
@@ -89,13 +96,14 @@ class RequestSize(NamedTuple):
     """Size of a task's requests, measured on the published data or the demo data.
 
     items: number of items; requests: number of requests per item; prompt_chars, answer_chars: mean numbers of
-    characters per request.
+    characters of a request and of the human reference; criteria: mean number of criteria in a judge's question.
     """
 
     items: int
     requests: float
     prompt_chars: float
     answer_chars: float
+    criteria: float
 
 
 @cache
@@ -104,7 +112,8 @@ def measured_sizes(path: Path = SIZES_FILE) -> dict[tuple[str, str, str], Reques
     with open(path, encoding="utf-8", newline="") as handle:
         return {
             (row["benchmark"], row["task"], row["rubric"]): RequestSize(
-                int(row["items"]), *(float(row[name]) for name in ("requests", "prompt_chars", "answer_chars"))
+                int(row["items"]),
+                *(float(row[name]) for name in ("requests", "prompt_chars", "answer_chars", "criteria")),
             )
             for row in csv.DictReader(handle)
         }
@@ -182,7 +191,7 @@ def shard_share(whole: NewRequests, shard: Shard) -> NewRequests:
     return whole._replace(
         requests=None if whole.requests is None else len(range(shard.number - 1, whole.requests, shard.parts)),
         prompt_tokens=whole.prompt_tokens / shard.parts,
-        answer_tokens=whole.answer_tokens / shard.parts,
+        answer_tokens=whole.answer_tokens.times(1 / shard.parts),
     )
 
 
@@ -196,8 +205,8 @@ def estimated_replies(plan: Plan, loaded: LoadedCard, repeats: int) -> Estimated
     turns = size.requests if size else len(loaded.templates)
     prompt, answer = (size.prompt_chars, size.answer_chars) if size else (2000.0, ASSUMED_ANSWER_CHARS)
     requests = round(items * turns) * repeats
-    tokens = (requests * tokens_of_chars(prompt), requests * tokens_of_chars(answer))
-    return EstimatedRequests(requests, *tokens, least_items(plan, card) * repeats)
+    tokens = answer_span(card.benchmark, card.task, answer).times(requests)
+    return EstimatedRequests(requests, requests * tokens_of_chars(prompt), tokens, least_items(plan, card) * repeats)
 
 
 def least_items(plan: Plan, card: Card) -> int:
@@ -236,10 +245,10 @@ def new_verdicts(plan: RulePlan, files: ResultFiles, judge: str, benchmark: str,
     guessed = with_answers(estimated_total("judges", judge, model, parts), parts, [journal])
     if not on_disk or identity is None or items is None:
         return guessed
-    known = count_verdict_requests(
+    counted = count_verdict_requests(
         plan, settings, identity, work_on_replies(settings.judge, cards, items, on_disk), journal
     )
-    return total_requests("judges", judge, model, [known, guessed]) if unknown else known
+    return total_requests("judges", judge, model, [counted, guessed]) if unknown else counted
 
 
 def estimated_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> EstimatedRequests | None:
@@ -255,7 +264,8 @@ def estimated_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> Estima
     prompt = tokens_of_chars(size.prompt_chars if size else 4000.0)
     # A rubric with fewer requests than replies judges only some replies.
     least = least_items(plan, card) * answers if size and size.requests >= 1 else 0
-    return EstimatedRequests(round(requests), requests * prompt, requests * VERDICT_TOKENS, least)
+    verdicts = verdict_span(size.criteria if size else 1.0, plan.judge_entry(judge).reasons)
+    return EstimatedRequests(round(requests), requests * prompt, verdicts.times(requests), least)
 
 
 def questions_per_reply(name: str) -> float:
@@ -304,7 +314,7 @@ def estimated_label_checks(plan: Plan, judge: str) -> list[EstimatedRequests]:
         probed = len(PROBES) * min(plan.run.probes, limit or size.items) if has_probes else 0
         requests = round((min(limit or size.items, size.items) + probed) * size.requests)
         prompt = requests * tokens_of_chars(size.prompt_chars)
-        parts.append(EstimatedRequests(requests, prompt, requests * VERDICT_TOKENS))
+        parts.append(EstimatedRequests(requests, prompt, verdict_span(size.criteria, entry.reasons).times(requests)))
     return parts
 
 
@@ -314,7 +324,9 @@ def count_verdict_requests(
     """Count a judge's new requests for some work, including follow-up questions about verdicts on file."""
     on_file = AnswersOnFile(settings.name, settings.model, identity, journal)
     asyncio.run(verdicts_on_file(work, on_file, settings))
-    return unanswered_requests("judges", settings.name, plan.answering_entry(settings.name), on_file, 0, VERDICT_TOKENS)
+    criteria = [len(question.criteria) for loaded, case in work for question in questions_about(loaded.rubric, case)]
+    verdicts = verdict_span(sum(criteria) / len(criteria) if criteria else 1.0, settings.judge.reasons)
+    return unanswered_requests("judges", settings.name, plan.answering_entry(settings.name), on_file, 0, verdicts)
 
 
 async def verdicts_on_file(work: JudgeWork, on_file: AnswersOnFile, settings: JudgeSettings) -> None:
@@ -338,20 +350,21 @@ def tokens_of_chars(chars: float) -> float:
     return chars / CHARS_A_TOKEN
 
 
-def mean_answer_tokens(on_file: AnswersOnFile, loaded_cards: Sequence[LoadedCard]) -> float:
-    """Return the mean number of tokens per answer, from answers on file or else from the tasks' measured sizes."""
+def mean_answer_tokens(on_file: AnswersOnFile, loaded_cards: Sequence[LoadedCard]) -> Span:
+    """Return the mean number of tokens per answer, from answers on file or else from the lengths of known replies."""
     journals = [on_file.journal.answers, *on_file.journal.answers.others]
     entries = (entry for answers in journals for entry in answers.values())
-    known = [entry.completion_tokens for entry in entries if entry.completion_tokens]
-    if known:
-        return sum(known) / len(known)
-    measured = [measured_sizes().get((loaded.card.benchmark, loaded.card.task, "")) for loaded in loaded_cards]
-    chars = [size.answer_chars for size in measured if size]
-    return tokens_of_chars(sum(chars) / len(chars)) if chars else 150.0
+    written = [entry.completion_tokens for entry in entries if entry.completion_tokens]
+    if written:
+        return known(sum(written) / len(written))
+    names = [(loaded.card.benchmark, loaded.card.task) for loaded in loaded_cards]
+    sizes = {name: size for name in names if (size := measured_sizes().get((*name, "")))}
+    spans = [answer_span(*name, sizes[name].answer_chars if name in sizes else ASSUMED_ANSWER_CHARS) for name in names]
+    return total_of(spans).times(1 / len(spans)) if spans else known(tokens_of_chars(ASSUMED_ANSWER_CHARS))
 
 
 def unanswered_requests(
-    stage: str, asker: str, model: str, on_file: AnswersOnFile, later: int, answer: float
+    stage: str, asker: str, model: str, on_file: AnswersOnFile, later: int, answer: Span
 ) -> NewRequests:
     """Count the requests without an answer on file, and estimate their tokens.
 
@@ -363,7 +376,7 @@ def unanswered_requests(
     similar = lengths or list(on_file.asked_in_batches.values())
     prompt = tokens_of_chars(sum(similar) / len(similar)) if similar else 0.0
     sent = len(on_file.asked_in_batches)
-    tokens = (requests * prompt, requests * answer)
+    tokens = (requests * prompt, answer.times(requests))
     return NewRequests(stage, asker, model, requests, *tokens, exact=not later, in_batches=sent)
 
 
@@ -371,14 +384,14 @@ def estimated_total(
     stage: str, asker: str, model: str, parts: Sequence[EstimatedRequests | NewRequests]
 ) -> NewRequests:
     """Add up the parts of one job as an estimate. The number of requests is None if that of any part is None."""
-    known = [part.requests for part in parts if part.requests is not None]
+    counted = [part.requests for part in parts if part.requests is not None]
     return NewRequests(
         stage,
         asker,
         model,
-        sum(known) if len(known) == len(parts) else None,
+        sum(counted) if len(counted) == len(parts) else None,
         sum(part.prompt_tokens for part in parts),
-        sum(part.answer_tokens for part in parts),
+        total_of([part.answer_tokens for part in parts]),
     )
 
 
@@ -433,7 +446,9 @@ def new_requests(plan: RulePlan, jobs: Sequence[Job], made: Mapping[str, Path] |
                 counted.append(REQUEST_COUNTERS[rule](plan, files, **names))
         elif parts := of_slices[rule, frozenset(names.items())]:
             counted += [
-                NewRequests(part.stage, part.model, part.model, part.requests, part.prompt_tokens, part.answer_tokens)
+                NewRequests(
+                    part.stage, part.model, part.model, part.requests, part.prompt_tokens, known(part.answer_tokens)
+                )
                 for part in parts
             ]
         else:

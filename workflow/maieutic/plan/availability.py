@@ -1,4 +1,4 @@
-"""Parts of a run that are left out by name: nobody knows their commit or checksum, or their files are unavailable."""
+"""Parts of a run that are left out by name: no record has their commit or checksum, or their files are unavailable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AbsentPart(NamedTuple):
 
     key: key of the configuration that names it, such as `run.tasks`; name: its name; file: path of its missing file
     within `data_dir`, or repository of its weights; pinned: False if the registry has no commit or checksum;
-    unrecorded: reason why nobody knows one (`unrecorded` of the entry), "" otherwise.
+    unrecorded: reason why no record has one (`unrecorded` of the entry), "" otherwise.
     """
 
     key: str
@@ -89,7 +89,7 @@ def available_parts(config: Config) -> tuple[Config, list[AbsentPart]]:
     tutors = [name for name in config.run.tutors if available_tutor(name)]
     if config.run.tutors and not tutors and not config.available_only:
         fix = next(part.fix for part in left_out if part.key == "run.tutors")
-        raise UserError("run.tutors", "no tutor is left, since nobody knows a pin of their weights or data", fix)
+        raise UserError("run.tutors", "no tutor is left, since no record has a pin of their weights or data", fix)
     tunings = {name: entry for name, entry in config.tunings.items() if available("tunings", name, entry.mix)}
     labels = {name: entry for name, entry in config.labels.items() if available("labels", name, entry.datasets)}
     preferences = {

@@ -8,12 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from maieutic.config.models import HostedModel, VllmModel
+from maieutic.config.models import CriteriaModel, RewardModel, VllmModel
 from maieutic.core.errors import UserError, check_all
+from maieutic.launch.bill import bill_of
 from maieutic.launch.budget_limits import budget_text
 from maieutic.launch.config_files import merged_configuration
-from maieutic.launch.messages import Billed, registry_cost
-from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, about
+from maieutic.launch.lengths import (
+    ASSUMED_THINKING,
+    NOTHING,
+    REASON_TOKENS,
+    VERDICT_TOKENS,
+    Span,
+    known_replies,
+    span_text,
+    total_of,
+)
+from maieutic.launch.requests import NewRequests, about
 from maieutic.plan.plan import Plan
 from maieutic.run_plan import plan_before_pins
 from maieutic.serving.backends import HELD_SEQUENCES
@@ -31,17 +41,27 @@ from maieutic.tools.serving_time import (
     wall_seconds,
 )
 
+EXAMPLE_TOKENS = 1500  # of a conversation: KMP-Pile's have 9.3 exchanges with 40 words a turn, WildChat's more
+TRAINING_SHARES = Span(0.3, 0.4)  # of a GPU's peak, in full fine-tuning of models of 1B to 10B
+# The papers' times on one GPU: training a reward model and classifiers, scoring one model's replies (MathTutorBench,
+# sections 4.3 and B, appendix C.2). Newer GPUs take down to a tenth.
+REWARD_HOURS, CLASSIFIER_HOURS, SCORING_HOURS = 1.0, 0.25, 1 / 6
 MOST_NODES, MOST_GPUS = 10_000, 128  # larger values are typing errors
 ASSUMPTIONS = (
     f"a token has {CHARS_A_TOKEN:.0f} characters",
-    f"an answer is as long as the human reference, and a verdict has {VERDICT_TOKENS} tokens",
+    "an answer is as long as that of the shortest, and of the longest, model whose replies were published (see below)",
+    f"a judge writes {VERDICT_TOKENS:g} tokens a criterion, and up to {REASON_TOKENS:g} more for a reason",
+    f"thinking before an answer: from none to the entry's budget, or {ASSUMED_THINKING:,} tokens without one",
     "answers on file are not requested again",
     'requests are looked up if their items and replies exist, and otherwise estimated (marked "about")',
     "prices are those in the registry (models.*.price), for batches where `batch` is true, and retries are free",
     "each job has its own server, which starts once",
     f"a GPU reads prompts at {PEAK_SHARE:.0%} of its peak compute (docs/cluster.md)",
     f"a GPU writes answers at {BANDWIDTH_SHARE:.0%} of its memory bandwidth (docs/cluster.md)",
-    "not included: reasoning tokens, tokens of pictures, training, reward models and requests of extensions",
+    f"a tuning reads {EXAMPLE_TOKENS:,} tokens an example at {TRAINING_SHARES.low:.0%} to {TRAINING_SHARES.high:.0%} "
+    "of the GPU's peak; graders take a tenth of the time that their paper states, to all of it",
+    "every seed of a curation passes every stage",
+    "not included: thinking of served models, tokens of pictures other than TutorBench's, and requests of extensions",
 )
 
 
@@ -56,9 +76,9 @@ class EstimateRow(NamedTuple):
     model: str
     requests: int | None
     prompt_tokens: float
-    answer_tokens: float
-    usd: float | None
-    gpu_hours: float | None
+    answer_tokens: Span
+    usd: Span | None
+    gpu_hours: Span | None
     about: str = ""
     has_more: bool = False
 
@@ -71,17 +91,45 @@ def estimate_rows(plan: Plan, gpu: str, jobs: list[NewRequests]) -> list[Estimat
     parts: dict[tuple[str, str], list[NewRequests]] = defaultdict(list)
     for part in jobs:
         parts[part.stage, part.model].append(part)
-    return [estimate_row(plan, stage, model, of_model, gpu) for (stage, model), of_model in parts.items()]
+    rows = [estimate_row(plan, stage, model, of_model, gpu) for (stage, model), of_model in parts.items()]
+    return [*rows, *training_rows(plan, gpu)]
+
+
+def training_rows(plan: Plan, gpu: str) -> list[EstimateRow]:
+    """Return a row for each tuning and trained grader of a run, and for the scoring by each reward model.
+
+    The hours are those of all GPUs. gpu: type of the GPUs.
+    """
+    rows = []
+    for name, tuning in plan.config.tunings.items():
+        base, gpus = plan.models[tuning.base], (tuning.needs or plan.models[tuning.base].needs).gpus
+        if gpus and tuning.steps and (size := parameter_count(tuning.base, base)) is not None:
+            operations = 6e9 * size.active * tuning.steps * tuning.batch_size * min(EXAMPLE_TOKENS, tuning.max_length)
+            shares = (TRAINING_SHARES.high, TRAINING_SHARES.low)
+            hours = Span(*(operations / (share * GPUS[gpu].operations) / 3600 for share in shares))
+            rows.append(EstimateRow("tunings", name, None, 0.0, NOTHING, None, hours))
+    for name in plan.used_models:
+        entry = plan.models[name]
+        if not isinstance(entry, RewardModel | CriteriaModel) or not entry.needs.gpus:
+            continue
+        train = entry.train if isinstance(entry, CriteriaModel) or (entry.train and entry.train.mix) else None
+        tutors = len(plan.run.tutors) if isinstance(entry, RewardModel) and name in plan.run.reward_models else 0
+        longest = CLASSIFIER_HOURS if isinstance(entry, CriteriaModel) else REWARD_HOURS
+        hours = Span(0.1 * longest, longest) if train else NOTHING
+        hours = hours.plus(Span(0.1 * SCORING_HOURS, SCORING_HOURS).times(tutors))
+        if hours.high:
+            rows.append(EstimateRow("graders", name, None, 0.0, NOTHING, None, hours.times(entry.needs.gpus)))
+    return rows
 
 
 def estimate_row(plan: Plan, stage: str, model: str, jobs: list[NewRequests], gpu: str) -> EstimateRow:
     """Return the estimate for one model's jobs in a stage. gpu: type of the GPUs that serve models."""
     known = [job.requests for job in jobs if job.requests is not None]
-    prompts, answers = sum(job.prompt_tokens for job in jobs), sum(job.answer_tokens for job in jobs)
-    served = gpu_jobs(plan, jobs, gpu)
-    hours = sum(job.gpus * job.seconds for job in served) / 3600 if served else None
-    usd = registry_cost(plan, Billed(model, prompts, answers))
+    prompts, answers = sum(job.prompt_tokens for job in jobs), total_of([job.answer_tokens for job in jobs])
+    served = [gpu_jobs(plan, jobs, gpu, end) for end in (0, 1)]
+    hours = Span(*(sum(job.gpus * job.seconds for job in end) / 3600 for end in served)) if served[0] else None
     requests, has_more = sum(known) if known else None, len(known) < len(jobs)
+    usd = bill_of(plan, jobs).usd
     return EstimateRow(stage, model, requests, prompts, answers, usd, hours, about(jobs), has_more)
 
 
@@ -123,11 +171,14 @@ def no_hours(plan: Plan, models: Iterable[str], gpu: str) -> list[str]:
     ]
 
 
-def gpu_jobs(plan: Plan, jobs: list[NewRequests], gpu: str) -> list[GpuJob]:
-    """Return the jobs of a run that serve models on GPUs, each with its own server."""
+def gpu_jobs(plan: Plan, jobs: list[NewRequests], gpu: str, end: int = 1) -> list[GpuJob]:
+    """Return the jobs of a run that serve models on GPUs, each with its own server.
+
+    end: 0 for the shortest expected answers, 1 for the longest.
+    """
     served = []
     for job in jobs:
-        seconds = served_seconds(plan, job.model, job.requests, job.prompt_tokens, job.answer_tokens, gpu)
+        seconds = served_seconds(plan, job.model, job.requests, job.prompt_tokens, job.answer_tokens[end], gpu)
         if seconds is not None:
             served.append(GpuJob(job.stage, job.model, plan.models[job.model].needs.gpus, seconds))
     return served
@@ -201,16 +252,16 @@ def estimate(
         table.add_row("all", "", *estimate_cells(estimate_total(rows)))
     console = Console()
     console.print(table)
-    if unpriced := [row.model for row in rows if row.usd is None and isinstance(plan.models[row.model], HostedModel)]:
-        names = list(dict.fromkeys(unpriced))
-        console.print(
-            f"models without a price (models.NAME.price), not included in USD: {', '.join(names)}",
-            highlight=False,
-        )
-    stops = list(filter(None, [budget_text(plan, jobs)]))
-    for line in [*stops, *no_hours(plan, [row.model for row in rows], gpu), *times]:
+    bill = bill_of(plan, jobs)
+    unpriced = f"models without a price (models.NAME.price), not included in USD: {', '.join(bill.unpriced)}"
+    thinking = f"thinking: at most {bill.thinking:,.2f} USD more" if bill.thinking else ""
+    lines = [unpriced if bill.unpriced else "", thinking, budget_text(plan, jobs)]
+    for line in filter(None, [*lines, *no_hours(plan, {job.model for job in jobs}, gpu), *times]):
         console.print(line, highlight=False)
-    for line in ASSUMPTIONS:
+    names = sorted(
+        {f"{entry.model} ({benchmark})" for (benchmark, _), known in known_replies().items() for entry in known}
+    )
+    for line in (*ASSUMPTIONS, f"published replies: {', '.join(names)}"):
         console.print(f"- {line}", highlight=False)
 
 
@@ -224,9 +275,9 @@ def estimate_total(rows: list[EstimateRow]) -> EstimateRow:
         "",
         sum(known) if known else None,
         sum(row.prompt_tokens for row in rows),
-        sum(row.answer_tokens for row in rows),
-        sum(costs) if costs else None,
-        sum(hours) if hours else None,
+        total_of([row.answer_tokens for row in rows]),
+        total_of(costs) if costs else None,
+        total_of(hours) if hours else None,
         next((row.about for row in rows if row.about), ""),
         any(row.has_more for row in rows),
     )
@@ -234,10 +285,18 @@ def estimate_total(rows: list[EstimateRow]) -> EstimateRow:
 
 def estimate_cells(row: EstimateRow) -> list[str]:
     """Return a row's numbers as cells of the printed table."""
+    requests = "unknown" if row.requests is None else f"{row.about}{row.requests:,}{' or more' if row.has_more else ''}"
+    if row.stage in ("tunings", "graders"):
+        requests = "-"
     return [
-        "unknown" if row.requests is None else f"{row.about}{row.requests:,}{' or more' if row.has_more else ''}",
+        requests,
         f"{row.prompt_tokens:,.0f}",
-        f"{row.answer_tokens:,.0f}",
-        "-" if row.usd is None else f"{row.usd:,.2f}",
-        "-" if row.gpu_hours is None else f"{row.gpu_hours:,.2f}",
+        range_cell(row.answer_tokens, ",.0f"),
+        "-" if row.usd is None else range_cell(row.usd, ",.2f"),
+        "-" if row.gpu_hours is None else range_cell(row.gpu_hours, ",.2f"),
     ]
+
+
+def range_cell(span: Span, form: str) -> str:
+    """Return a quantity as a cell of a table."""
+    return span_text(span, form).removeprefix("between ").replace(" and ", " to ")

@@ -28,8 +28,9 @@ from maieutic.core.names import SAFE_NAME
 from maieutic.core.plugins import benchmark_names
 from maieutic.core.terminal import say
 from maieutic.launch.config_files import merged_configuration
+from maieutic.launch.lengths import verdict_span
 from maieutic.launch.messages import empty_task_lines, requests_line
-from maieutic.launch.requests import VERDICT_TOKENS, measured_sizes, tokens_of_chars
+from maieutic.launch.requests import measured_sizes, tokens_of_chars
 from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_before_pins
 from maieutic.tools.counting import count_requests
@@ -167,7 +168,7 @@ def cheapest_rubric(card: Card) -> str:
 
     def tokens_of(name: str) -> float:
         size = measured_sizes().get((card.benchmark, card.task, name))
-        return size.requests * (tokens_of_chars(size.prompt_chars) + VERDICT_TOKENS) if size else inf
+        return size.requests * (tokens_of_chars(size.prompt_chars) + verdict_span(size.criteria).high) if size else inf
 
     return min(card.rubrics, key=tokens_of)
 

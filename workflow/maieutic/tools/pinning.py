@@ -252,8 +252,8 @@ def check_pins(raw: Mapping[str, Any], names: EntryNames) -> None:
         for name in entries:
             place = f"{kind}.{name}"
             try:
-                if found := confirmed(place, raw[kind][name]):
-                    log.info("%s: %s", place, found)
+                if content := confirmed(place, raw[kind][name]):
+                    log.info("%s: %s", place, content)
             except UserError as error:
                 faults += error.all
     if faults:
@@ -261,7 +261,7 @@ def check_pins(raw: Mapping[str, Any], names: EntryNames) -> None:
 
 
 def confirmed_model(place: str, entry: Mapping[str, Any]) -> str | None:
-    """Return what the hub says of a model's commit, None if its weights are not on the hub. place: for messages."""
+    """Return what a model's commit has on the hub, None if its weights are not on the hub. place: for messages."""
     weights = hub_source_of(entry.get("weights"))
     if weights is None:
         return None
@@ -280,7 +280,7 @@ def confirmed_model(place: str, entry: Mapping[str, Any]) -> str | None:
 
 
 def confirmed_dataset(place: str, entry: Mapping[str, Any]) -> str | None:
-    """Return what the hub or web says of a dataset's pin, None for a file of the user's or of this run."""
+    """Return what a dataset's pin has on the hub or the web, None for a file of the user's or of this run."""
     copy = Dataset.model_validate(entry).published
     if not copy.is_file or (copy.hub is None and copy.url is None):
         return None
@@ -299,8 +299,8 @@ def confirmed_dataset(place: str, entry: Mapping[str, Any]) -> str | None:
         path = Path(folder) / "file"
         download_file(str(copy.url), path, READ_SECONDS)
         check_blob(path, copy, place)
-        if (found := sha256_of(path)) != copy.sha256:
-            problem = f"expected SHA-256 {copy.sha256}, found {found} at {copy.url}"
+        if (checksum := sha256_of(path)) != copy.sha256:
+            problem = f"expected SHA-256 {copy.sha256}, found {checksum} at {copy.url}"
             raise UserError(f"{place}.published.sha256", problem, "correct the address or the checksum")
     return f"{copy.url} has its checksum"
 
@@ -311,7 +311,7 @@ def complete_shards(files: list[str]) -> list[str]:
     for name in files:
         if match := SHARD.search(name):
             totals.setdefault((name[: match.start()], match[2]), set()).add(match[1])
-    return files if all(len(found) == int(total) for (_, total), found in totals.items()) else []
+    return files if all(len(numbers) == int(total) for (_, total), numbers in totals.items()) else []
 
 
 def utc_date() -> str:

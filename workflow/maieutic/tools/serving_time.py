@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from maieutic.config.models import Model, VllmModel
+from maieutic.config.models import Model, VllmModel, WeightsOnly
 
 PEAK_SHARE, BANDWIDTH_SHARE = 0.4, 0.6
 BYTES_PER_PARAMETER = 2.0  # for weights in bfloat16
@@ -52,9 +52,9 @@ class ParameterCount(NamedTuple):
 
 def parameter_count(name: str, model: Model) -> ParameterCount | None:
     """Return a model's size from its registry entry, or from a name that contains one, such as 7B; None if unknown."""
-    if not isinstance(model, VllmModel):
+    if not isinstance(model, VllmModel | WeightsOnly):
         return None
-    if model.size is not None:
+    if isinstance(model, VllmModel) and model.size is not None:
         return ParameterCount(model.size.total, model.size.active or model.size.total)
     weights = model.weights
     words = " ".join(str(part) for part in (getattr(weights, "repo", None), model.label, name) if part)

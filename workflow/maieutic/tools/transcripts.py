@@ -29,8 +29,9 @@ from maieutic.core.plugins import benchmark_names
 from maieutic.core.speakers import TUTOR
 from maieutic.core.terminal import say
 from maieutic.core.yaml_files import read_yaml
+from maieutic.launch.bill import bill_of
 from maieutic.launch.config_files import merged_configuration
-from maieutic.launch.messages import Billed, registry_cost, requests_line
+from maieutic.launch.messages import requests_line
 from maieutic.launch.requests import NewRequests
 from maieutic.plan.plan import Plan
 from maieutic.tools.counting import count_requests
@@ -707,13 +708,9 @@ def checked_downloads(plan: Plan) -> list[str]:
 
 
 def planned_usd(plan: Plan, planned: Sequence[NewRequests]) -> float | None:
-    """Return the estimated cost of requests in US dollars; None if a model has no price."""
-    costs = [
-        registry_cost(plan, Billed(part.model, part.prompt_tokens, part.answer_tokens))
-        for part in planned
-        if part.requests
-    ]
-    return None if None in costs else sum(cost for cost in costs if cost is not None)
+    """Return the highest estimated cost of requests in US dollars; None if a model has no price."""
+    bill = bill_of(plan, planned)
+    return None if bill.unpriced or bill.usd is None else bill.usd.high + bill.thinking
 
 
 def tell_plan(

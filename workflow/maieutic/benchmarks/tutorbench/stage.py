@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 from maieutic.benchmarks.tutorbench.breakdown import BreakDown
 from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty
@@ -11,13 +12,17 @@ from maieutic.benchmarks.tutorbench.raters import RateJudge
 from maieutic.benchmarks.tutorbench.tagging import TagItems, VoteTags
 from maieutic.config.cards import JUDGE
 from maieutic.config.registry import unknown_name
+from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.judges.stage import answering_weights, judge_job_fields
 from maieutic.plan.inputs import item_files, rubric_files, tasks_of
 from maieutic.plan.plan import Plan
-from maieutic.plan.slice_plan import Checks, SlicePlan, used_on_benchmark
+from maieutic.plan.slice_plan import Checks, PlannedRequests, SlicePlan, used_on_benchmark
+from maieutic.serving.budget import CHARS_A_TOKEN
 from maieutic.validation.stage import people_label_fields
+
+ITEM_TOKENS, TAG_TOKENS = 700, 30  # of an item in a tagger's prompt (150 published single calls), and of its answer
 
 
 def pooled_items(plan: Plan, benchmark: str) -> list[str]:
@@ -119,6 +124,25 @@ def journals(plan: Plan) -> Iterator[str]:
         yield from (paths.TAG_JOURNAL.of(tagger=name, benchmark=benchmark) for name in plan.run.taggers)
 
 
+def planned_tags(plan: Plan) -> Iterator[PlannedRequests]:
+    """Yield the estimated requests of each tagger whose tags do not exist yet: by each of its rubrics, one an item.
+
+    A prompt has the item and the rubric's text; an answer is a short list of tags.
+    """
+    for benchmark in plan.pooled_benchmarks:
+        items = sum(plan.item_count(card) or 0 for card in plan.pooled_cards(benchmark))
+        for tagger in plan.run.taggers:
+            if Path(paths.TAGS.of(tagger=tagger, benchmark=benchmark)).is_file():
+                continue
+            rubrics = plan.judge_entry(tagger).tags
+            texts = sum(len(read_rubric(name).prompt) for name in rubrics) / CHARS_A_TOKEN
+            requests = items * len(rubrics)
+            yield PlannedRequests(
+                "tag_items", {"tagger": tagger, "benchmark": benchmark}, "tags", plan.answering_entry(tagger), requests,
+                items * texts + requests * ITEM_TOKENS, requests * TAG_TOKENS,
+            )  # fmt: skip
+
+
 def check_taggers(plan: Plan) -> None:
     """Raise UserError unless the run has the tasks and tutors that taggers and the difficulty filter need."""
     difficulty = plan.run.difficulty
@@ -146,5 +170,6 @@ STAGE = SlicePlan(
     report_files=report_files,
     verdict_files=tags_by_tagger,
     journals=journals,
+    requests=planned_tags,
     used_code={"rate_judge": used_on_benchmark},
 )
