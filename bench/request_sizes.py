@@ -1,6 +1,7 @@
 """Measure request sizes on real data: the mean characters of a request for each task and each of its rubrics.
 
-Writes resources/reply_lengths.csv, the lengths of replies that others published, and resources/sizes.csv, from which `maieutic estimate` and dry runs predict requests that have not been sent. If the
+Writes resources/items.json, digests of published items, resources/reply_lengths.csv, the lengths of replies that
+others published, and resources/sizes.csv, from which `maieutic estimate` and dry runs predict requests that have not been sent. If the
 published data are not in the folder (MAIEUTIC_DATA), the demo's items are measured instead; the number of items is
 still the card's. Later turns are rendered with the human reference's replies, whose length also serves as the answers'.
 """
@@ -26,6 +27,7 @@ from maieutic.config.datasets import Dataset
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.people import LabelSet
 from maieutic.config.rubrics import read_rubric
+from maieutic.core.files import write_json
 from maieutic.core.records import Item, Reply
 from maieutic.core.yaml_files import read_yaml
 from maieutic.datasets.labelled_sets import label_source, rubric_for_labels
@@ -36,6 +38,7 @@ from maieutic.judges.assignments import pair_case, reply_cases
 from maieutic.judges.judging import JudgeSettings, judge_request
 from maieutic.judges.questions import Question, questions_about
 from maieutic.launch.lengths import ASSUMED_ANSWER_CHARS, LENGTHS_FILE
+from maieutic.record.board import DIGESTS, items_digest
 from maieutic.replies.baselines import TUTORS, baseline_reply, reply_without_request
 from maieutic.replies.generate import first_messages, turn_count, turn_prompt
 from maieutic.serving.budget import CHARS_A_TOKEN
@@ -168,6 +171,12 @@ def row_of(benchmark: str, task: str, rubric: str, items: int, work: list[tuple[
     return {"benchmark": benchmark, "task": task, "rubric": rubric, "items": items, "requests": round(len(lengths) / items, 2), "prompt_chars": round(mean(lengths)), "answer_chars": 0, "criteria": criteria_of([question for *_, question in questions]), "measured_on": "published"}  # fmt: skip
 
 
+def published_digests(datasets: dict[str, Any]) -> dict[str, str]:
+    """Return the digest of the items of each task whose published data are in the folder, for `maieutic board`."""
+    items = {path: items_of(read_card(path), datasets) for path in sorted(CARDS.glob("*/*.yaml"))}
+    return {f"{path.parent.name}/{path.stem}": items_digest(part) for path, (part, source) in items.items() if source == "published"}  # fmt: skip
+
+
 # lengths of published replies ------------------------------------------------------------------------------------------
 
 LENGTH_COLUMNS = ("benchmark", "task", "part", "model", "replies", "share", "reference_chars", "tokens")
@@ -259,11 +268,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--lengths", type=Path, default=LENGTHS_FILE)
+    parser.add_argument("--digests", type=Path, default=DIGESTS)
     arguments = parser.parse_args()
     assert "reference" in TUTORS
     datasets = read_yaml(ROOT / "resources/registries/datasets.yaml")["datasets"]
     rows = [row for path in sorted(CARDS.glob("*/*.yaml")) for row in rows_of(read_card(path), datasets)]
     rows = [*with_measured_usage(rows), *label_rows(datasets), *pair_rows()]
+    write_json(arguments.digests, published_digests(datasets))
     tables = ((arguments.out, COLUMNS, rows), (arguments.lengths, LENGTH_COLUMNS, list(reply_rows())))
     for out, columns, content in tables:
         with open(out, "w", encoding="utf-8", newline="") as handle:

@@ -85,7 +85,7 @@ def planned_once() -> Iterator[None]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a finished run, one of whose tutors sends hostile replies."""
     results = tmp_path_factory.mktemp("record") / "results"
-    finished(results, configuration(tutors=TUTORS), COMMIT)
+    finished(results, configuration(tutors=TUTORS, limit=None), COMMIT)
     seconds = {"start_seconds": 0, "busy_seconds": 1800, "idle_seconds": 450, "gpus": 2}
     servers = [
         {"model": "hostile", **seconds, "start_joules": 5, "busy_joules": 2.7e6, "idle_joules": idle}

@@ -47,6 +47,7 @@ COMMANDS = {
         "record.export:export",
         "record.share:share",
         "record.verify:verify",
+        "record.board:board",
     ),
     "Report": ("record.kept:keep_run",),
     "For maintainers": (

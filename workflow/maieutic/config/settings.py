@@ -333,7 +333,7 @@ class Config(StrictModel):
     available_only: bool = Field(
         False,
         description=(
-            "Also leave out tasks, recorded tutors and sets whose files are unpinned or, if it is set, not in `data_dir`."
+            "Also leave out tasks, recorded tutors and sets whose files are unpinned, or not in `data_dir` (if set)."
         ),
     )
     unrecorded: dict[str, str] = Field(

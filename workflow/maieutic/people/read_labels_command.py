@@ -49,8 +49,7 @@ def read_labels(
         sample: folder that `maieutic label` wrote
         files: files saved from labelling pages, filled-in sheets, or an export of Label Studio
         out: file to write
-        resolver: person who decides where annotators differ; a page with the units to decide is written for this
-            person
+        resolver: person who decides where annotators differ, who gets a page with these units
         annotators: names of the annotators for other words in the files, as WORD=NAME, such as numbers in Label
             Studio
         partial: accept files with open questions, and leave those questions out

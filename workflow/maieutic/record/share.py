@@ -25,6 +25,7 @@ from maieutic.record.finished_run import (
     results_folder_of,
 )
 from maieutic.record.signing import sign_manifest, ssh_keygen_path
+from maieutic.record.summary import LEADERBOARDS, check_is_whole, leaderboard_rows, write_leaderboards
 
 log = logging.getLogger(__name__)
 KEY_SEARCH_BYTES = 1 << 24  # size, in bytes, of the blocks that are searched for keys, without overlap
@@ -32,15 +33,22 @@ KEY_SEARCH_OVERLAP = 1 << 14  # overlap, in bytes, of consecutive blocks
 
 
 def share(
-    *, run: Path = DEFAULT_RUN, out: Path, journals: bool = False, author: str | None = None, sign: Path | None = None
+    *,
+    run: Path = DEFAULT_RUN,
+    out: Path,
+    submission: bool = False,
+    journals: bool = False,
+    author: str | None = None,
+    sign: Path | None = None,
 ) -> None:
     """Pack a finished run as an RO-Crate (Workflow Run profile): page, configuration, tables, items, replies, grades.
 
     Args:
         run: name or folder of the run
         out: folder to create, or a file that ends with .zip
+        submission: for `maieutic board`: add leaderboard rows; refuse a run with a limit
         journals: include every request and answer
-        author: name of the person who made the run
+        author: name of who made the run
         sign: OpenSSH private key that signs the checksums
 
     Raises:
@@ -60,6 +68,8 @@ def share(
     run = named_run_folder(run)
     files = crate_files(plan_of_run(run), results_folder_of(run), journals, kept_files(run))
     loaded_run = load_finished_run(run)
+    if submission:
+        check_is_whole(loaded_run.plan)
     check_no_keys(loaded_run.plan, files)
     with staged_output(out) as place:
         folder = place.with_suffix("") if packed else place
@@ -69,6 +79,9 @@ def share(
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
             digests[name] = sha256_of(target)
+        if submission:
+            (folder / LEADERBOARDS).mkdir()
+            write_leaderboards(loaded_run, folder / LEADERBOARDS)
         describe_crate(loaded_run, folder, digests, author)
         listed = sorted(path for path in folder.rglob("*") if path.is_file())
         names = {path: str(path.relative_to(folder)) for path in listed}
@@ -79,6 +92,15 @@ def share(
         if packed:
             shutil.make_archive(str(folder), "zip", folder)
     log.info("%s: %d files; to check the run, type: maieutic verify %s", out, len(lines) + 1, out)
+    if submission:
+        for benchmark, (_, *rows) in leaderboard_rows(loaded_run).items():
+            log.info("%s: %d tutors, %s", benchmark, len(rows), items_text(loaded_run.plan, benchmark))
+
+
+def items_text(plan: RulePlan, benchmark: str) -> str:
+    """Return the number of items of each task of a benchmark as text."""
+    cards = [loaded.card for loaded in plan.benchmarks[benchmark]]
+    return ", ".join(f"{card.task} n = {plan.item_count(card):,}" for card in cards if plan.item_count(card))
 
 
 def check_no_keys(plan: RulePlan, files: Mapping[str, Path]) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
+from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, safe_cell
 from maieutic.core.records import ReportedScore
 from maieutic.core.visible import without_direction_controls
+from maieutic.plan.rules import RulePlan
 from maieutic.record.finished_run import FinishedRun
 from maieutic.record.samples import public_model_name
 from maieutic.report.ranking import Ranking, read_rankings
@@ -132,14 +134,28 @@ def leaders_by_task(ranking: Ranking | None, benchmark: str) -> dict[str, list[s
     return {task.task: task.leaders for task in ranking.tasks if task.benchmark == benchmark} if ranking else {}
 
 
+LEADERBOARDS = "leaderboards"  # folder of a submission with the rows in the form of the benchmarks' authors
+
+
 def leaderboard_columns(benchmark: str, cards: list[str]) -> list[tuple[str, str]]:
     """Return task and metric of each column in the paper's table, leaving out tasks that are not in `cards`."""
     return list(dict.fromkeys((cell.task, cell.metric) for cell in printed_values(benchmark) if cell.task in cards))
 
 
-def write_leaderboards(run: FinishedRun, out: Path) -> list[Path]:
-    """Write a CSV file per benchmark (a row per tutor, columns and scoring as in the paper), and return the paths."""
-    plan, files = run.plan, []
+def check_is_whole(plan: RulePlan) -> None:
+    """Raise UserError for a run of a sample, whose numbers are not those of a leaderboard."""
+    if plan.run.limit is not None:
+        problem = f"a leaderboard counts all items, and this run has at most {plan.run.limit} of each task"
+        raise UserError("run.limit", problem, "remove the limit and run again; answers on file are kept")
+
+
+def leaderboard_rows(run: FinishedRun, by_name: bool = False) -> dict[str, list[list[str]]]:
+    """Return the rows of each benchmark's leaderboard with a header: a row per tutor, columns and scoring of the paper.
+
+    by_name: begin rows with the tutor's name in the run, not its model's. Raises UserError for a run of a sample.
+    """
+    check_is_whole(run.plan)
+    plan, tables = run.plan, {}
     for benchmark, loaded_cards in plan.benchmarks.items():
         columns = leaderboard_columns(benchmark, [loaded.card.task for loaded in loaded_cards])
         if not columns:
@@ -149,14 +165,24 @@ def write_leaderboards(run: FinishedRun, out: Path) -> list[Path]:
             for score in run.scores.get(benchmark, [])
             if score.scoring == "paper_compat" and score.value is not None and is_leading(plan, score)
         }
+        rows = [["model", "revision", "protocol", *(f"{task}/{metric}" for task, metric in columns)]]
+        for tutor in (name for name in plan.run.tutors if any(key[0] == name for key in values)):
+            revision = getattr(getattr(plan.models[tutor], "weights", None), "revision", None) or ""
+            cells = [values.get((tutor, *column)) for column in columns]
+            row = [tutor if by_name else public_model_name(plan, tutor), revision, plan.protocol_of(tutor)]
+            rows.append(
+                [*(str(safe_cell(cell)) for cell in row), *("" if cell is None else f"{cell:.4f}" for cell in cells)]
+            )
+        tables[benchmark] = rows
+    return tables
+
+
+def write_leaderboards(run: FinishedRun, out: Path) -> list[Path]:
+    """Write a CSV file for each benchmark's leaderboard, and return the paths. Raises UserError for a sample's run."""
+    files = []
+    for benchmark, rows in leaderboard_rows(run).items():
         path = out / f"{benchmark}.csv"
         with atomic_file(path) as handle:
-            writer = csv.writer(handle, lineterminator="\n")
-            writer.writerow(["model", "revision", "protocol", *(f"{task}/{metric}" for task, metric in columns)])
-            for tutor in (name for name in plan.run.tutors if any(key[0] == name for key in values)):
-                revision = getattr(getattr(plan.models[tutor], "weights", None), "revision", None) or ""
-                cells = [values.get((tutor, *column)) for column in columns]
-                row = [public_model_name(plan, tutor), revision, plan.protocol_of(tutor)]
-                writer.writerow([*map(safe_cell, row), *("" if cell is None else f"{cell:.4f}" for cell in cells)])
+            csv.writer(handle, lineterminator="\n").writerows(rows)
         files.append(path)
     return files

@@ -45,8 +45,7 @@ def doctor(*, configfile: list[Path] | None = None, offline: bool = False) -> No
 
     Args:
         configfile: run files, as for snakemake; if omitted, only the machine is checked
-        offline: contact no endpoint, but print which key each one would receive, and run no code of extensions; use
-            this for run files from other people
+        offline: for run files from other people: contact no endpoint, and run no code of extensions
 
     Raises:
         UserError: if there are faults

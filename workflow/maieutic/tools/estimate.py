@@ -222,7 +222,7 @@ def estimate(
     Args:
         configfile: run files, as for snakemake
         gpu: type of the GPUs for the models that this run serves itself
-        nodes: number of nodes that the run may get at once; its time is printed for one node up to this number
+        nodes: most nodes that the run may get at once, to print its time
         gpus_per_node: number of GPUs of a node
     """
     from rich.console import Console

@@ -110,8 +110,7 @@ class LabelOptions:
     doubled: Annotated[
         int | None,
         Parameter(
-            help="number of dialogues whose replies have several annotators (--overlap); all other replies have one "
-            "(default: all dialogues)"
+            help="number of dialogues whose replies have several annotators (--overlap), the others one (default: all)"
         ),
     ] = None
     guideline: Annotated[

@@ -113,8 +113,7 @@ def init(
         out: path of the file
         tutors: models in the registries
         benchmarks: names of benchmarks, or of tasks such as mathtutorbench/problem_solving
-        judge: a judge in the registries, or any model, including the one that this file adds; such a model judges
-            by the cheapest rubric of each task
+        judge: a judge in the registries, or any model, which then judges by the cheapest rubric of each task
         limit: number of items per task
         name: name of the run, which gets its own folder
         force: overwrite an existing file

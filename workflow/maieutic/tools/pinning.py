@@ -60,9 +60,8 @@ def pin(
 
     Args:
         configfile: run files, as for snakemake; if omitted, all entries of the registries are pinned
-        update: names to pin anew; any other existing pin is kept, with a warning if its model or dataset has
-            changed since
-        check: only ask whether every pin exists, is complete and is open to you
+        update: names to pin anew; other pins are kept, with a warning if they are out of date
+        check: only ask whether every pin exists, complete and open to you
         lock: path of the lock file
 
     Raises:
