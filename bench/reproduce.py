@@ -42,6 +42,8 @@ Written by `make bills`: a row for each printed table, figure or section with nu
 run shows each number beside yours. The same question was asked for all numbers that are compared:
 
 - **Reproduced:** equal up to the printed rounding, or within the 95 % interval of a model's score. **Differs:** not so.
+- **Another release:** computed from public data that are not the paper's: MRBench's V1 has 53 dialogues from Bridge and 139 from
+  MathDial, where the paper counts 60 and 132. **Settings:** constants that this project shares with the paper.
 - **Follows** or **contradicts:** the number follows from other printed ones, or cannot be rounded from them.
 
 Everything that needs no model takes minutes on two cores:
@@ -65,9 +67,13 @@ Without SLURM: `--cores all --workflow-profile profiles/workstation --resources 
 
 """
 NOTES = """
-MRBench's release V1 has other dialogues than its tables (53 from Bridge and 139 from MathDial, printed 60 and 132), so most rates
-differ. MathTutorBench does not say how it counts turns. TutorBench scores 1,490 samples, of which 1,473 are released, and does not
+MathTutorBench does not say how it counts turns. TutorBench scores 1,490 samples, of which 1,473 are released, and does not
 print its judge's prompt; some [pictures are addresses](pins.md#pins). Remove retired models from `run.tutors`.
+
+**Your model beside MathTutorBench's Table 4.** The board's numbers hang on `is_chat`: its code asks with or without the model's chat
+template. `maieutic init --tutors NAME --benchmarks mathtutorbench --chat-too` asks by both, in two rows. Add
+`reward_models: [pedagogical-rm-1.5b]` to `run` for the win rates. The page *Against the papers* puts your rows below the printed
+ones; `maieutic export leaderboard --out rows` writes them in the paper's columns.
 """
 
 

@@ -73,6 +73,21 @@ def test_init_names_the_tasks_that_stay_empty(tmp_path: Path, capsys: pytest.Cap
     assert "mrbench/mistake_remediation" in lines[1] and "run.judges" in lines[1]
 
 
+def test_init_offers_both_published_protocols(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """MathTutorBench's released code asks with or without a chat template; the hosted tutor has one only."""
+    flags = {"tutors": ["llama-3.2-3b", "gpt-4o-mini"], "benchmarks": ["mathtutorbench"]}
+    write_run_file(tmp_path / "one.yaml", **flags)
+    assert "one of two published protocols: llama-3.2-3b (--chat-too: by both)" in capsys.readouterr().out
+    write_run_file(tmp_path / "both.yaml", **flags, chat_too=True)
+    both = yaml.safe_load((tmp_path / "both.yaml").read_text())
+    assert both["run"]["tutors"] == ["llama-3.2-3b", "gpt-4o-mini", "llama-3.2-3b-chat"]
+    entry = both["models"]["llama-3.2-3b-chat"]
+    assert (entry["endpoint"], entry["label"]) == ("chat", "LLaMA3.2-3B-Instruct, chat")
+    assert "two published protocols" not in capsys.readouterr().out
+    write_run_file(tmp_path / "other.yaml", **{**flags, "benchmarks": ["mrbench"]})
+    assert "two published protocols" not in capsys.readouterr().out
+
+
 def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
     address = {"address": "http://127.0.0.1:1/v1", "model": "org/$(touch x) ü:8b", "key_env": "MY_KEY"}
     content = write_run_file(tmp_path / "a.yaml", benchmarks=["mrbench"], **address)

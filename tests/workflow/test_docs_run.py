@@ -199,7 +199,7 @@ def test_the_story_of_the_first_run_is_true(checkout: Path, data: Path) -> None:
             outputs.append((done.stdout + done.stderr, len(handler.requests)))
     assert (
         "gpt-4o-mini about 40" in outputs[0][0]
-        and "about 280 (200 to check it on labels); about 0.06 USD" in outputs[0][0]
+        and "about 280 (200 to check it on labels); between 0.07 and 0.11 USD" in outputs[0][0]
     )
     assert outputs[1][1] == 0, "checks and estimates send no request to a model"
     assert 290 < outputs[2][1] <= 320, "equal prompts are sent once"

@@ -83,7 +83,8 @@ NOT_HOSTED = Hosted()
 class RunFileChoices(NamedTuple):
     """Choices for a new run file.
 
-    hosted: entry for a model that the registry lacks; limit: number of items per task, None for all.
+    hosted: entry for a model that the registry lacks; limit: number of items per task, None for all; chat_too: also ask
+    each served tutor by its chat template, if a task's released code asks without one by default.
     """
 
     tutors: list[str]
@@ -92,6 +93,7 @@ class RunFileChoices(NamedTuple):
     limit: int | None
     name: str | None
     hosted: dict[str, Any] | None
+    chat_too: bool = False
 
 
 def init(
@@ -102,6 +104,7 @@ def init(
     judge: str | None = None,
     limit: int | None = None,
     name: str | None = None,
+    chat_too: bool = False,
     hosted: Hosted = NOT_HOSTED,
     force: bool = False,
 ) -> None:
@@ -116,6 +119,7 @@ def init(
         judge: a judge in the registries, or any model, which then judges by the cheapest rubric of each task
         limit: number of items per task
         name: name of the run, which gets its own folder
+        chat_too: also ask tutors by chat, if a benchmark published both protocols
         force: overwrite an existing file
 
     Raises:
@@ -124,7 +128,7 @@ def init(
     if out.exists() and not force:
         raise UserError(str(out), "the file already exists", "pass another path, or --force")
     raw = merged_configuration([])
-    choices = RunFileChoices(tutors or [], benchmarks or [], judge, limit, name, hosted.entry)
+    choices = RunFileChoices(tutors or [], benchmarks or [], judge, limit, name, hosted.entry, chat_too)
     if sys.stdin.isatty():
         choices = ask_missing_choices(choices, list(tutor_entries(raw)))
     if not (choices.tutors or choices.hosted):
@@ -142,6 +146,8 @@ def init(
     write_run_file(out, overlay)
     for line in empty_task_lines(plan):
         say(line)
+    if not choices.chat_too and (names := tutors_without_chat(raw["models"], choices)):
+        say(f"asked without a chat template, one of two published protocols: {', '.join(names)} (--chat-too: by both)")
     say(requests_line(plan, count_requests(raw, plan)))
     say(f"Wrote {out}. Next: snakemake --cores all --configfile {out} -n")
 
@@ -178,6 +184,10 @@ def run_file_content(registry: dict[str, Any], choices: RunFileChoices) -> dict[
     if choices.hosted is not None:
         added = unused_entry_name(entry_name_for(str(choices.hosted["model"])), registry)
         models[added], tutors = choices.hosted, [*tutors, added]
+    for tutor in tutors_without_chat(registry, choices) if choices.chat_too else ():
+        name = unused_entry_name(f"{tutor}-chat", registry)
+        label = f"{registry[tutor].get('label', tutor)}, chat"
+        models[name], tutors = {**registry[tutor], "endpoint": "chat", "label": label}, [*tutors, name]
     known = registry | models
     run: dict[str, Any] = {"name": choices.name, "tutors": tutors, "tasks": choices.benchmarks, "limit": choices.limit}
     if judge is not None:
@@ -200,6 +210,14 @@ def run_file_content(registry: dict[str, Any], choices: RunFileChoices) -> dict[
         run["judges"] = [judge]
     named = {key: value for key, value in run.items() if value is not None}
     return ({"models": models} if models else {}) | {"run": named}
+
+
+def tutors_without_chat(registry: dict[str, Any], choices: RunFileChoices) -> list[str]:
+    """Return the served tutors that a chosen task asks by completions, the released code's default (is_chat=False)."""
+    cards = [read_card(path).card for name in choices.benchmarks for path in card_paths(name)]
+    served = [name for name in choices.tutors if registry.get(name, {}).get("engine") == "vllm"]
+    by_completions = any(card.endpoint == "completions" for card in cards)
+    return [name for name in served if by_completions and not registry[name].get("endpoint")]
 
 
 def unused_entry_name(name: str, registry: dict[str, Any]) -> str:
@@ -250,7 +268,7 @@ def ask_missing_choices(choices: RunFileChoices, known: Sequence[str]) -> RunFil
     """Ask at the terminal for missing choices, and return all choices. known: names of models in the registry."""
     from rich.prompt import Confirm, IntPrompt
 
-    tutors, benchmarks, judge, limit, name, entry = choices
+    tutors, benchmarks, judge, limit, name, entry, chat_too = choices
     if not (tutors or entry):
         if Confirm.ask("Use a hosted model (OpenAI-compatible) that the registries lack?", default=True):
             address = ask_at_terminal("Base URL", "https://api.openai.com/v1")
@@ -266,7 +284,7 @@ def ask_missing_choices(choices: RunFileChoices, known: Sequence[str]) -> RunFil
         name = name or ask_at_terminal("Name of the run (empty: none)") or None
         if judge is None and judged_cards(benchmarks):
             judge = ask_at_terminal("Judge: an entry in the registries, or the model above (empty: none)") or None
-    return RunFileChoices(tutors, benchmarks, judge, limit, name, entry)
+    return RunFileChoices(tutors, benchmarks, judge, limit, name, entry, chat_too)
 
 
 def ask_at_terminal(question: str, default: str = "") -> str:

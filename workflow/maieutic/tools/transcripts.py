@@ -96,7 +96,7 @@ class Source:
     columns: Annotated[
         list[str] | None,
         flag(
-            "columns that are not found by themselves, as FIELD=COLUMN with the fields conversation, role, text, turn, "
+            "columns that are not found, as FIELD=COLUMN with the fields conversation, role, text, turn, "
             "tutor, problem, solution and time; or turns=COLUMN for whole conversations (A+B: two such columns)"
         ),
     ] = None
@@ -119,10 +119,7 @@ class Source:
     sheet: Annotated[str | None, flag("sheet of a workbook")] = None
     sort: Annotated[
         Literal["time", "turn", "file", "reversed"] | None,
-        flag(
-            "sort the rows of each conversation by time or turn, or keep the file's order (file) or the opposite one "
-            "(reversed) unchecked"
-        ),
+        flag("order of each conversation's rows: by time or turn, unchecked as in the file (file) or reversed"),
     ] = None
     dates: Annotated[
         Literal["day-first", "month-first"] | None, flag("order of day and month in times such as 03/04/2025")
@@ -138,7 +135,7 @@ class Evaluation:
     judge: Annotated[str | None, flag("judge or model in the registries, or a name for the hosted model")] = None
     tutors: Annotated[
         list[str] | None,
-        flag("models in the registries that answer the same moments, and are compared with the given turns"),
+        flag("models in the registries that answer the same moments"),
     ] = None
     rubric: Annotated[
         str | None,
