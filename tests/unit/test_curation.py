@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -371,6 +372,31 @@ def test_every_template_of_a_generator_has_room_for_examples() -> None:
     assert len(stages) > 5
     for stage in stages:
         assert "shots" in template_variables(stage.template), stage.name
+
+
+OWN_EXAMPLES = ("follow_up", "rephrase", "correct", "similar", "flow", "expand")
+SEED_OF_EXAMPLES = {
+    "problem": "Mia has 3 boxes with 8 pencils each.", "answer": "19", "student": "3 + 8 = 11", "exchanges": 2, "flow": None, "id": "s",
+    "problems": [{"problem": "Mia has 3 boxes with 8 pencils each.", "solution": "19"}],
+    "materials": [SimpleNamespace(name=name, text="") for name in ("seed", "seed_solution", "seed_student1")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stage", OWN_EXAMPLES)
+def test_our_examples_are_off_by_default_marked_and_good_answers(stage: str, tmp_path: Path) -> None:
+    """The paper's examples for six generating stages are not printed (KMP-Bench, section 2.2 and Appendix D)."""
+    loaded, name = read_stage(stage), f"{stage}.ours.shots.txt"
+    text = (STAGE_CARDS / name).read_text(encoding="utf-8")
+    assert not loaded.shots and "written for Maieutic" in text.splitlines()[0]
+    parsed = parsers.PARSERS[loaded.card.parser](
+        text, SEED_OF_EXAMPLES, {"most": 20, "fewest": 2, **loaded.card.limits}
+    )
+    assert parsed
+    for file in (name, loaded.card.prompt):
+        (tmp_path / file).write_bytes((STAGE_CARDS / file).read_bytes())
+    card = (STAGE_CARDS / f"{stage}.yaml").read_text(encoding="utf-8")
+    (tmp_path / f"{stage}.yaml").write_text(f"{card}shots: {name}\n", encoding="utf-8")
+    assert read_stage(stage, tmp_path).shots == text, "one line on the card switches them on"
 
 
 def test_examples_that_a_template_does_not_show_are_refused(tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def test_a_rubric_may_have_its_own_guideline(
     run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """MRBench's taxonomy has a guideline with examples and reasons; a file of the user replaces it."""
-    key = draw(run_folder, tmp_path / "a", rubric="mrbench_taxonomy", doubled=1)
+    key = draw(run_folder, tmp_path / "a", rubric="mrbench_taxonomy", doubled=["1"])
     page = (tmp_path / "a/page-ann.html").read_text(encoding="utf-8")
     for criterion in key.criteria:
         title = labelling.read_rubric("mrbench_taxonomy").rubric.criteria[criterion].title
@@ -256,8 +256,8 @@ def test_a_rubric_may_have_its_own_guideline(
 
 
 @pytest.mark.parametrize(("names", "options", "message"), [
-    (None, {"doubled": -1}, "--doubled: expected a number of dialogues, found -1"),
-    (["ann"], {"doubled": 3}, r"no reply has several annotators, since --overlap is 1\. Fix: name a second annotator"),
+    (None, {"doubled": ["-1"]}, "--doubled: expected a number of dialogues, or SOURCE=NUMBER for each source, found -1"),
+    (["ann"], {"doubled": ["3"]}, r"no reply has several annotators, since --overlap is 1\. Fix: name a second annotator"),
 ])  # fmt: skip
 def test_impossible_doubling_is_refused(
     names: list[str] | None, options: dict[str, Any], message: str, run_folder: Path, tmp_path: Path

@@ -59,6 +59,12 @@ def test_other_sources_on_the_available_splits(data: Path) -> None:
     """The train files are not available, so compare with the specification's counts for the test files."""
     inpainted_pairs = gsm8k.inpainted_pairs(read_published(data, "gsm8k/test_socratic.jsonl"))
     assert len(inpainted_pairs) == 4821 - 1319
+    # The training solutions' steps stand for their sub-questions: one pair for each step but the first of a problem.
+    train = read_published(data, "gsm8k/train.jsonl")
+    lines = [line for record in train for line in record["answer"].split("\n")[:-1]]  # the last line is the answer
+    steps = [line for line in lines if line.strip()]
+    totals = [len(part) - len(train) + len(inpainted_pairs) for part in (steps, lines)]
+    assert totals == [22749, 22753], "the paper's number counts four blank lines as steps"
     mathdial_pairs = mathdial.mathdial_pairs(read_published(data, "mathdial/test.jsonl"))
     assert mean_turns(mathdial_pairs) == pytest.approx(2.93, abs=0.006) and len(mathdial_pairs) == 928
     assert len(ultrafeedback.ultrafeedback_pairs(read_published(data, "ultrafeedback/train_clean.jsonl"))) == 1000

@@ -99,14 +99,34 @@ def test_each_reply_is_drawn_with_its_recorded_probability(scheme: Any) -> None:
 def test_the_replies_of_some_dialogues_have_two_annotators() -> None:
     """MRBench, section 4.2: 40 of 192 dialogues have two annotators, all others one."""
     units = draw_sample(candidates(192), 2 * 192, 1)
-    sheets = assign_units(units, ["a", "b", "c", "d"], 2, doubled=40)
+    sheets = assign_units(units, ["a", "b", "c", "d"], 2, doubled={"": 40})
     per_unit = Counter(name for sheet in sheets.values() for name in sheet)
     names = {unit.name: unit.candidate.item.id for unit in units}
     doubled = {names[unit] for unit, number in per_unit.items() if number == 2}
     assert len(doubled) == 40 and Counter(per_unit.values()) == {2: 80, 1: 2 * 152}
     assert all(len(set(sheet)) == len(sheet) for sheet in sheets.values()), "no annotator labels a reply twice"
     assert max(map(len, sheets.values())) - min(map(len, sheets.values())) <= 1
-    assert assign_units(units, ["a", "b"], 1, doubled=0) == assign_units(units, ["a", "b"], 1)
+    assert assign_units(units, ["a", "b"], 1, doubled={"": 0}) == assign_units(units, ["a", "b"], 1)
+
+
+def test_dialogues_are_doubled_by_source() -> None:
+    """MRBench, section 5.2: 10 dialogues from Bridge and 30 from MathDial have two annotators."""
+    pool = [
+        candidate._replace(item=candidate.item.model_copy(update={"tags": {"source": source}}))
+        for candidate in candidates(192)
+        for source in ["bridge" if int(candidate.item.cluster) % 3 else "mathdial"]
+    ]
+    units = draw_sample(pool, len(pool), 1)
+    sheets = assign_units(units, ["a", "b"], 2, doubled={"bridge": 10, "mathdial": 30})
+    per_unit = Counter(name for sheet in sheets.values() for name in sheet)
+    doubled = {
+        (unit.candidate.item.tags["source"], unit.candidate.item.id) for unit in units if per_unit[unit.name] == 2
+    }
+    assert Counter(source for source, _ in doubled) == {"bridge": 10, "mathdial": 30}
+    with pytest.raises(
+        UserError, match=r"^--doubled: expected 5 dialogues from gsm8k, found 0 \(sources: bridge, mathdial\)"
+    ):
+        assign_units(units, ["a", "b"], 2, doubled={"gsm8k": 5})
 
 
 def test_an_impossible_sample_is_refused() -> None:

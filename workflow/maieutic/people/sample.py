@@ -190,22 +190,35 @@ def draw_sample(
 
 
 def assign_units(
-    units: Sequence[Unit], annotators: Sequence[str], overlap: int, doubled: int | None = None
+    units: Sequence[Unit], annotators: Sequence[str], overlap: int, doubled: Mapping[str, int] | None = None
 ) -> dict[str, list[str]]:
     """Return the units of each annotator. Each unit is assigned to `overlap` annotators, in rotation.
 
-    doubled: number of dialogues whose replies are assigned to `overlap` annotators; all other replies have one
-    annotator (MRBench, section 4.2: 40 of 192 dialogues with two). None: all dialogues.
+    doubled: number of dialogues whose replies are assigned to `overlap` annotators, by source or, with the key "", of
+    any source; all other replies have one annotator (MRBench, section 5.2: 10 dialogues from Bridge and 30 from
+    MathDial with two). None: all dialogues. Raises UserError for a source with too few dialogues.
     """
     sheets: dict[str, list[str]] = {name: [] for name in annotators}
-    dialogues = dict.fromkeys((unit.candidate.task, unit.candidate.item.id) for unit in units)
-    chosen = set(list(dialogues)[:doubled])
+    dialogues = {(unit.candidate.task, unit.candidate.item.id): source_of(unit.candidate.item) for unit in units}
+    chosen = {*dialogues} if doubled is None else set()
+    for source, number in (doubled or {}).items():
+        of_source = [dialogue for dialogue, other in dialogues.items() if source in ("", other)]
+        if source and len(of_source) < number:
+            known = ", ".join(sorted({other for other in dialogues.values() if other})) or "none"
+            problem = f"expected {number} dialogues from {source}, found {len(of_source)} (sources: {known})"
+            raise UserError("--doubled", problem, "name a smaller number, or draw more replies (--n)")
+        chosen |= {*of_source[:number]}
     rotation = itertools.cycle(annotators)
     for unit in units:
         several = (unit.candidate.task, unit.candidate.item.id) in chosen
         for _ in range(overlap if several else 1):
             sheets[next(rotation)].append(unit.name)
     return sheets
+
+
+def source_of(item: Item) -> str:
+    """Return the source of an item in lower case, by its tag `source`; "" without one."""
+    return str(item.tags.get("source") or "").lower()
 
 
 def criterion_questions(rubric: Rubric, criteria: Mapping[str, Criterion]) -> dict[str, CriterionQuestion]:

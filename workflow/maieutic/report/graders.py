@@ -296,7 +296,9 @@ def quartile_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     quarter = len(ranked) // 4
     last = len(ranked) - quarter
     parts = {"top": ranked[:quarter], "middle": ranked[quarter:last], "bottom": ranked[last:]}
-    paper = {row.row: row.text for row in printed_table(7)}
+    paper: dict[str, list[str]] = defaultdict(list)
+    for row in printed_table(7):
+        paper[row.row].append(row.text)
     return [
         {"quarter": QUARTILES[name], "examples": evenly_spaced(part, EXAMPLES), "n": len(part), "paper": paper[name]}
         for name, part in parts.items()

@@ -108,9 +108,9 @@ class LabelOptions:
         int | None, Parameter(help="number of annotators who label each reply (default: 2 if possible)")
     ] = None
     doubled: Annotated[
-        int | None,
+        list[str] | None,
         Parameter(
-            help="number of dialogues whose replies have several annotators (--overlap), the others one (default: all)"
+            help="number of dialogues whose replies have several annotators, also by source: bridge=10 (default: all)"
         ),
     ] = None
     guideline: Annotated[
@@ -149,7 +149,7 @@ def label(
     names = annotators or []
     overlap = min(2, len(names)) if options.overlap is None else options.overlap
     check_annotators(names, overlap)
-    check_doubled(options.doubled, overlap)
+    doubled = doubled_dialogues(options.doubled, overlap)
     folder = new_folder(out)
     if options.scheme == "disagreement" and len(judged.by_judge) < 2:
         fix = "use --scheme random, or add a judge to run.judges"
@@ -159,7 +159,7 @@ def label(
     own_guideline = options.guideline or guideline_of_rubric(loaded)
     text = read_guideline(own_guideline) if own_guideline else usual
     instructions = annotator_instructions(loaded, units, text, options.seed)
-    sheets = assign_units(units, names, overlap, options.doubled)
+    sheets = assign_units(units, names, overlap, doubled)
     key = make_sample_key(instructions, units, sheets, strata_of(candidates, options.scheme), options)
     write_sample(folder, key, units, instructions)
     kind, name = ("replies", "people") if options.against is None else ("pairs", "preferences")
@@ -289,15 +289,22 @@ def check_annotators(names: Sequence[str], overlap: int) -> None:
         raise UserError("--overlap", f"expected 1 to {len(names)} annotators per reply, found {overlap}", fix)
 
 
-def check_doubled(doubled: int | None, overlap: int) -> None:
-    """Raise UserError if `doubled` is negative, or if replies have only one annotator each anyway."""
-    if doubled is None:
-        return
-    if doubled < 0:
-        raise UserError("--doubled", f"expected a number of dialogues, found {doubled}", "set it to 0 or more")
+def doubled_dialogues(words: Sequence[str] | None, overlap: int) -> dict[str, int] | None:
+    """Return the numbers of dialogues with several annotators by source, "" for any; None for all dialogues.
+
+    words: values of `--doubled`, as NUMBER or SOURCE=NUMBER. Raises UserError for another form, for a mixture of both,
+    or if replies have only one annotator each anyway.
+    """
+    if words is None:
+        return None
+    numbers = {source.lower(): number for source, _, number in (word.rpartition("=") for word in words)}
+    if not all(number.isdecimal() for number in numbers.values()) or ("" in numbers and len(words) > 1):
+        problem = f"expected a number of dialogues, or SOURCE=NUMBER for each source, found {' '.join(words)}"
+        raise UserError("--doubled", problem, "pass it as in --doubled 40, or as in --doubled bridge=10 mathdial=30")
     if overlap < 2:
         fix = "name a second annotator, or remove --doubled"
         raise UserError("--doubled", "no reply has several annotators, since --overlap is 1", fix)
+    return {source: int(number) for source, number in numbers.items()}
 
 
 def new_folder(out: Path | None) -> Path:
