@@ -28,7 +28,7 @@ def config_of_known_names() -> Config:
     raw = config.model_dump(mode="json")
     entry = {**raw["models"]["hostile"], "notice": "", "paper": None}
     raw["models"] |= {name: {**entry, "model": name, "label": name, "group": name} for name in NAMES}
-    raw["run"] |= {"tutors": NAMES, "tasks": ["mathtutorbench/problem_solving"]}
+    raw["run"] |= {"tutors": NAMES, "tasks": ["mathtutorbench/problem_solving"], "limit": None}
     return check_config(raw)
 
 

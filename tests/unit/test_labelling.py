@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from maieutic.launch.config_files import merged_configuration
 from maieutic.people.pairs import PREFERENCE_RUBRIC
 from maieutic.people.sample import Key
 from maieutic.people.sample_sizes import FEWEST_PILOT_LABELS
+from maieutic.people.school import PARTS, School
 from maieutic.plan.rules import RulePlan
 from maieutic.preparation import stage as preparation_stage
 from maieutic.preparation.labels import make_labels
@@ -163,6 +165,39 @@ def test_a_sample_is_drawn_of_each_tutor_with_its_probability(
         f"{out}/key.json names the tutors: do not send it to the annotators",
         f"next: maieutic read-labels --sample {out} --files labels-*.json --out people.csv",
     ]
+
+
+def school_file(folder: Path) -> Path:
+    """Write a school of the rubric, with one unit of each part."""
+    labels = {CRITERION: DESIRED_LABELS[CRITERION]}
+    parts = [{"part": part, "vars": {}, "response": f"{part} reply", "labels": labels} for part in PARTS]
+    path = folder / "school.jsonl"
+    path.write_text("".join(f"{json.dumps(part)}\n" for part in parts), encoding="utf-8")
+    return path
+
+
+def test_a_sample_may_have_a_school(run_folder: Path, tmp_path: Path) -> None:
+    key = draw(run_folder, tmp_path / "s", ["ann", "ben"], school=school_file(tmp_path), repeats=3)
+    school = School.model_validate(key.school)
+    assert {part: len(units) for part, units in school.units.items()} == dict.fromkeys(PARTS, 1)
+    assert len(school.repeats) == 6 and {len(units) for units in key.assigned.values()} == {12 + 3 + 3}
+    assert sum(number for _, number in key.strata.values()) == 12, "the school is in no stratum"
+    assert key.criteria.keys() == set(LABELS) and (tmp_path / "s/page-ann.html").is_file()
+    [gold] = school.units["gold"]
+    assert key.units[gold]["criteria"] == list(LABELS), "a hidden unit has all questions, as the others have"
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"pass_mark": 80}, "--pass-mark: expected a share from 0 to 1, found 80.*pass 0.8"),
+    ({"repeats": -1}, "--repeats: expected a number of units, found -1"),
+    ({"against": "reference"}, "--school: a school labels replies, not pairs"),
+])  # fmt: skip
+def test_unsuitable_options_of_a_school_are_refused(
+    options: dict[str, Any], message: str, run_folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message):
+        draw(run_folder, tmp_path / "s", ["ann", "ben"], school=school_file(tmp_path), **options)
+    assert not (tmp_path / "s").exists()
 
 
 def test_a_seed_repeats_the_draw_and_a_guideline_changes_the_version(run_folder: Path, tmp_path: Path) -> None:

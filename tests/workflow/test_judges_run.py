@@ -94,7 +94,7 @@ def test_a_run_says_what_it_will_ask_and_what_it_has_paid(
     assert done.returncode == 0, done.stdout
     new = len(handler.requests) - before
     assert new > 20 and re.fullmatch(
-        rf"new requests: strict {new} \(\d+ to check it on labels\); (under|about) 0\.\d+ USD", count_line
+        rf"new requests: strict {new} \(\d+ to check it on labels\); between 0\.\d+ and 0\.\d+ USD", count_line
     ), count_line
 
 

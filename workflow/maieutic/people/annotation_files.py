@@ -74,9 +74,12 @@ def unit_content(unit: Unit, brief: SampleBrief) -> PageContent:
     }
 
 
-def sample_content(units: Sequence[Unit], brief: SampleBrief) -> PageContent:
-    """Return the content of all pages of a sample."""
+def sample_content(
+    units: Sequence[Unit], brief: SampleBrief, school: Mapping[str, object] | None = None
+) -> PageContent:
+    """Return the content of all pages of a sample. school: what the pages show of its school."""
     return {
+        **({"school": school} if school else {}),
         "sample": brief.sample,
         "version": brief.version,
         "title": brief.rubric.title,
@@ -105,6 +108,8 @@ def label_page(annotator: str, units: Sequence[str], content: PageContent) -> st
             "restore the sample's folder as `maieutic label` wrote it",
         )
     data = {**content, "annotator": annotator, "units": [by_name[name] for name in units]}
+    if not {*data.get("school", {}).get("quiz", ())} <= {*units}:
+        del data["school"]  # the page of a person who decides where annotators differ
     environment = Environment(loader=FileSystemLoader(HERE), undefined=StrictUndefined, autoescape=True)
     return environment.get_template("label.html.jinja").render(
         annotator=annotator,
@@ -192,15 +197,23 @@ def write_label_studio(folder: Path, sheets: Mapping[str, Sequence[Unit]], brief
 
 
 def write_annotation_files(
-    folder: Path, sheets: Mapping[str, Sequence[Unit]], units: Sequence[Unit], brief: SampleBrief
+    folder: Path,
+    sheets: Mapping[str, Sequence[Unit]],
+    units: Sequence[Unit],
+    brief: SampleBrief,
+    school: Mapping[str, object] | None = None,
 ) -> None:
-    """Write all of a sample's files for annotators, and the content from which more pages can be built later."""
-    content = sample_content(units, brief)
+    """Write all of a sample's files for annotators, and the content from which more pages can be built later.
+
+    A sample with a school has only pages, since other tools cannot show the training and the quiz.
+    """
+    content = sample_content(units, brief, school)
     write_json(folder / CONTENT_FILE, content)
     for annotator, sheet in sheets.items():
         write_label_page(folder, annotator, [unit.name for unit in sheet], content)
-    write_sheets(folder, sheets, units, brief)
-    write_label_studio(folder, sheets, brief)
+    if school is None:
+        write_sheets(folder, sheets, units, brief)
+        write_label_studio(folder, sheets, brief)
 
 
 def read_sample_content(folder: Path) -> PageContent:

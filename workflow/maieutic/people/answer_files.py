@@ -23,6 +23,7 @@ from maieutic.core.workbooks import cell_text
 from maieutic.datasets.sources import parse_source_json
 from maieutic.people.annotation_files import ANNOTATOR_SHEET_COLUMNS
 from maieutic.people.labels import COLUMNS, OPTIONAL_COLUMNS
+from maieutic.people.reliability import RELIABILITY_COLUMNS, ByAnnotator
 from maieutic.people.sample import Key
 
 FORMAT = "maieutic labels 1"
@@ -30,7 +31,8 @@ MIN_SECONDS = 0.3  # minimum seconds per label; a faster annotator cannot have r
 DEPTH = 12  # maximum nesting depth of a JSON file
 SHEET_SUFFIXES = {".csv", ".tsv", ".xlsx", ".xls", ".xlsb", ".ods"}
 LABEL_STUDIO_COLUMNS = {"annotation_id", "annotator"}  # of its CSV export
-PEOPLE_COLUMNS = [*COLUMNS, *OPTIONAL_COLUMNS, "seconds", "comment"]
+PEOPLE_COLUMNS = [*COLUMNS, *OPTIONAL_COLUMNS, "seconds", "comment", *RELIABILITY_COLUMNS]
+NO_RELIABILITY: ByAnnotator = MappingProxyType({})
 COPY_SUFFIX = re.compile(r" ?\(\d+\)$")  # suffix that web browsers add to the name of a repeated download
 
 
@@ -327,8 +329,10 @@ def stratum_size_of(unit: str, key: Key) -> int:
     return key.strata[key.units[unit]["stratum"]][0]
 
 
-def human_label_rows(answers: Sequence[AnnotatorAnswer], key: Key, resolver: str | None) -> Iterator[list[object]]:
-    """Yield the rows of the CSV that `run.human_labels` reads."""
+def human_label_rows(
+    answers: Sequence[AnnotatorAnswer], key: Key, resolver: str | None, reliability: ByAnnotator = NO_RELIABILITY
+) -> Iterator[list[object]]:
+    """Yield the rows of the CSV that `run.human_labels` reads. reliability: of annotators, in samples with a school."""
     probability = labelling_probabilities(key, (answer.unit for answer in answers))
     for answer in answers:
         about = key.units[answer.unit]
@@ -345,9 +349,16 @@ def human_label_rows(answers: Sequence[AnnotatorAnswer], key: Key, resolver: str
             stratum_size_of(answer.unit, key),
             "" if answer.seconds is None else f"{answer.seconds:.1f}",
             answer.comment,
+            *(known.cells if (known := reliability.get((answer.annotator, answer.criterion))) else ("", "")),
         ]
 
 
-def write_human_labels(path: Path, answers: Sequence[AnnotatorAnswer], key: Key, resolver: str | None) -> None:
-    """Write the CSV that `run.human_labels` reads."""
-    write_csv(path, PEOPLE_COLUMNS, human_label_rows(answers, key, resolver))
+def write_human_labels(
+    path: Path,
+    answers: Sequence[AnnotatorAnswer],
+    key: Key,
+    resolver: str | None,
+    reliability: ByAnnotator = NO_RELIABILITY,
+) -> None:
+    """Write the CSV that `run.human_labels` reads. reliability: of annotators, in samples with a school."""
+    write_csv(path, PEOPLE_COLUMNS, human_label_rows(answers, key, resolver, reliability))

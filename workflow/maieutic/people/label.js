@@ -82,23 +82,59 @@ function clock() {
   if (!document.hidden && until > seen) answerOf(data.units[at]).seconds += (until - seen) / 1000;
   seen = now;
 }
+// The school: training units show the right label after an answer; the quiz unlocks the sample's units.
+const school = data.school || null;
+const lessons = school ? school.training.length : 0, gate = school ? lessons + school.quiz.length : 0;
+function digest(text) { // FNV-1a, 32 bits, as in school.py
+  let value = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(text)) value = Math.imul(value ^ byte, 0x01000193) >>> 0;
+  return value;
+}
+function quizUnits() { return data.units.slice(lessons, gate); }
+function quizDone() { return quizUnits().every((unit) => openCriteria(unit).length === 0); }
+function quizScore() {
+  let right = 0, all = 0;
+  for (const unit of quizUnits()) for (const [name, known] of Object.entries(school.digests[unit.name])) {
+    all += 1; right += digest(`${unit.name}|${name}|${answerOf(unit).labels[name]}`) === known;
+  }
+  return { right, all, passed: right >= school.mark * all };
+}
+function lockedFrom() { return school && !(quizDone() && quizScore().passed) ? gate : data.units.length; }
+function schoolText() {
+  if (!school || at >= gate) return "";
+  if (at < lessons) return `Training ${at + 1} of ${lessons}: answer, then read which label is right, and why.`;
+  if (!quizDone()) return `Quiz ${at - lessons + 1} of ${gate - lessons}: the sample opens at ${Math.round(100 * school.mark)} % right answers.`;
+  const { right, all, passed } = quizScore();
+  return passed ? `Quiz: ${right} of ${all} right. You may label the sample now.` : `Quiz: ${right} of ${all} right, fewer than ${Math.round(100 * school.mark)} %. The sample stays closed: save the file, and ask who sent you this page.`;
+}
+function lesson(unit, name) { // the right label of a training question, once it is answered
+  if (!school || at >= lessons || !(name in answerOf(unit).labels)) return null;
+  const right = school.right[unit.name][name], good = answerOf(unit).labels[name] === right;
+  const reason = (school.reasons[unit.name] || {})[name];
+  return element("p", `${good ? "Right" : `The label is “${right}”`}${reason ? `: ${reason}` : "."}`, "lesson", good ? "good" : "bad");
+}
 function answer(unit, name, value) {
   clock();
+  if (school && at >= lessons && at < gate && quizDone()) { show(); return; } // a finished quiz stays as it is
   const labels = touch(unit).labels;
   undone.push([at, name, labels[name]]);
   if (value === undefined) delete labels[name]; else labels[name] = value;
   keep(); meter();
+  if (school && at < gate) { const where = window.scrollY; show(); meter(); window.scrollTo(0, where); }
 }
 function undo() {
   const last = undone.pop();
   if (!last) return;
+  if (school && last[0] >= lessons && last[0] < gate && quizDone()) return;
   if (last[0] === "file") { answers = valid(last[1]); for (const unit of data.units) touch(unit); keep(); go(at); return; }
   const [where, name, before] = last, labels = touch(data.units[where]).labels;
   if (before === undefined) delete labels[name]; else labels[name] = before;
   go(where);
 }
 function go(where) {
-  clock(); at = Math.min(Math.max(0, where), data.units.length - 1); seen = alive = performance.now();
+  clock(); at = Math.min(Math.max(0, where), data.units.length - 1);
+  if (at >= lockedFrom()) at = gate - 1;
+  seen = alive = performance.now();
   keep(); show(); meter();
 }
 function meter() {
@@ -109,6 +145,9 @@ function meter() {
   $("undo").disabled = undone.length === 0;
   $("back").disabled = at === 0; $("next").disabled = at === all - 1; $("open").disabled = done === all;
   for (const box of $("questions").children) box.classList.toggle("answered", box.dataset.name in answerOf(data.units[at]).labels);
+  $("next").disabled ||= at + 1 >= lockedFrom();
+  if (school && at < gate) notify(schoolText());
+  else if (school && $("told").textContent.startsWith("Quiz")) notify("");
   if (done === all) notify("All units are labelled. Save your answers to a file, and send it back.");
 }
 function show() {
@@ -139,7 +178,10 @@ function show() {
       input.addEventListener("change", () => answer(unit, name, value));
       label.append(input, element("span", word)); row.append(label);
     }
-    box.append(row); form.append(box);
+    box.append(row);
+    const told = lesson(unit, name);
+    if (told) box.append(told);
+    form.append(box);
   }
   $("comment").value = answerOf(unit).comment;
   window.scrollTo(0, 0);
@@ -189,4 +231,4 @@ document.addEventListener("keydown", (event) => {
   }
 });
 window.addEventListener("beforeunload", () => { clock(); keep(); });
-openDatabase().then(async (database) => { store = database; await restore(); guideline(); show(); meter(); ready = true; if (!store) warnNotStored(); });
+openDatabase().then(async (database) => { store = database; await restore(); if (at >= lockedFrom()) at = gate - 1; guideline(); show(); meter(); ready = true; if (!store) warnNotStored(); });

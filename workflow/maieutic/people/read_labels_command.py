@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from maieutic.config.limits import DEFAULT_LIMITS
@@ -24,7 +24,9 @@ from maieutic.people.answer_files import (
     write_human_labels,
 )
 from maieutic.people.pairs import write_preferences
+from maieutic.people.reliability import Reliability
 from maieutic.people.sample import Key, check_annotator_name
+from maieutic.people.school import School, school_lines
 from maieutic.validation.agreement import fleiss_of_usual_count, krippendorff_alpha, mean_pairwise_cohen
 
 log = logging.getLogger(__name__)
@@ -50,8 +52,7 @@ def read_labels(
         files: files saved from labelling pages, filled-in sheets, or an export of Label Studio
         out: file to write
         resolver: person who decides where annotators differ, who gets a page with these units
-        annotators: names of the annotators for other words in the files, as WORD=NAME, such as numbers in Label
-            Studio
+        annotators: annotators of other words in the files, as WORD=NAME
         partial: accept files with open questions, and leave those questions out
         fast: accept labels that were given faster than the unit can be read
 
@@ -71,7 +72,9 @@ def read_labels(
         raise UserError(str(out), "expected a file, found a folder", "pass a file for the labels, such as people.csv")
     names = named_annotators(annotators or [], key)
     reads = read_files(files, key, resolver, DEFAULT_LIMITS.labels_mb, fast, names)
-    check_complete(reads, key, resolver, partial)
+    senders = {read.annotator for read in reads}
+    reads, reliability = without_school(reads, key, resolver)
+    check_complete(reads, senders, key, resolver, partial)
     answers = [answer for read in reads for answer in read.answers]
     if not answers:
         fix = "ask the annotators to save their pages to files"
@@ -88,16 +91,16 @@ def read_labels(
     if key.against:
         write_preferences(out, answers, key, sample, resolver)
     else:
-        write_human_labels(out, answers, key, resolver)
+        write_human_labels(out, answers, key, resolver, reliability)
     for line in agreement_lines(answers, key, resolver):
         say(line)
     remarks = {(answer.unit, answer.annotator): answer.comment for answer in answers if answer.comment}
     if remarks:
         say(f"comments of annotators: {len(remarks)}, in the column comment of {out}")
     labelled = len({answer.unit for answer in answers})
+    sampled = set(key.units) - (School.model_validate(key.school).names if key.school else set())
     say(
-        f"{out}: {len(answers)} labels on {labelled} of {len(key.units)} units; "
-        f"questions without agreement: {len(open_)}"
+        f"{out}: {len(answers)} labels on {labelled} of {len(sampled)} units; questions without agreement: {len(open_)}"
     )
     if open_ and not resolver:
         say("pass --resolver NAME to write a page for a person who decides the questions without agreement")
@@ -105,6 +108,32 @@ def read_labels(
         say(f"next: in the run file, set the file of an entry of preferences to {out}, then run again")
     else:
         say(f"next: in the run file, set run.human_labels to {out}, then run again")
+
+
+def without_school(
+    reads: Sequence[AnswerFile], key: Key, resolver: str | None
+) -> tuple[list[AnswerFile], dict[tuple[str, str], Reliability]]:
+    """Return the files without annotators who failed the quiz and without the school's units, and the error rates.
+
+    Prints what the school has shown of each annotator. Raises UserError if everybody failed.
+    """
+    if key.school is None:
+        return list(reads), {}
+    school, kept = School.model_validate(key.school), list[AnswerFile]()
+    reliability: dict[tuple[str, str], Reliability] = {}
+    for read in reads:
+        answered = {(answer.unit, answer.criterion): answer.value for answer in read.answers}
+        if read.annotator != resolver:
+            for line in school_lines(read.annotator, school, answered):
+                say(line)
+            if not school.passed(answered):
+                continue
+            reliability |= {(read.annotator, name): known for name, known in school.reliability(answered).items()}
+        answers = [answer for answer in read.answers if answer.unit not in school.names]
+        kept.append(read._replace(answers=answers, open=[unit for unit in read.open if unit not in school.names]))
+    if not kept:
+        raise UserError("--files", "no annotator passed the quiz", "train the annotators, and draw another sample")
+    return kept, reliability
 
 
 def named_annotators(words: Sequence[str], key: Key) -> dict[str, str]:
@@ -135,8 +164,13 @@ def preview_of_answers(reads: Sequence[AnswerFile], key: Key, resolver: str | No
     yield from preview(rows)
 
 
-def check_complete(reads: Sequence[AnswerFile], key: Key, resolver: str | None, partial: bool) -> None:
-    """Raise UserError for files with open questions and for annotators without a file, unless `partial` is set."""
+def check_complete(
+    reads: Sequence[AnswerFile], senders: Collection[str], key: Key, resolver: str | None, partial: bool
+) -> None:
+    """Raise UserError for files with open questions and for annotators without a file, unless `partial` is set.
+
+    senders: annotators with a file, also those whose labels are kept out.
+    """
     faults = [
         UserError(
             read.annotator, f"units with open questions: {len(read.open)}, such as {', '.join(read.open[:3])}", fix
@@ -145,7 +179,6 @@ def check_complete(reads: Sequence[AnswerFile], key: Key, resolver: str | None, 
         if read.open and read.annotator != resolver
         for fix in ("ask the annotator to finish and save the page, or pass --partial to leave open questions out",)
     ]
-    senders = {read.annotator for read in reads if read.annotator != resolver}
     if lacking := [name for name in key.annotators if name not in senders]:
         plan = f"{key.overlap} annotators per unit were planned" if key.overlap > 1 else "their units have no labels"
         fix = "add the missing files to --files, or pass --partial to continue without them"

@@ -82,7 +82,8 @@ class Key(Record):
 
     version: digest of the guideline and the questions. overlap: largest number of annotators per unit. strata: numbers
     of all and of sampled replies in each stratum. criteria: allowed answers by criterion. against: tutor with whose
-    replies all other replies are compared. assigned: units of each annotator.
+    replies all other replies are compared. assigned: units of each annotator, with those of the school; school: units
+    with known labels, None without a school.
     """
 
     sample: str
@@ -99,6 +100,7 @@ class Key(Record):
     levels: dict[str, Literal["ordinal", "nominal"]] = {}
     against: str | None = None
     assigned: dict[str, list[str]]
+    school: dict[str, Any] | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Key:

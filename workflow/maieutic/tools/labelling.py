@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from cyclopts import Parameter
 
 from maieutic.config.registry import unknown_name
-from maieutic.config.rubrics import LoadedRubric, read_rubric, rubric_path
+from maieutic.config.rubrics import LoadedRubric, Rubric, read_rubric, rubric_path
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Record, Reply, read_records
@@ -40,6 +40,7 @@ from maieutic.people.sample import (
     strata_of,
 )
 from maieutic.people.sample_sizes import Pilot, estimate_pilot, label_plan_lines
+from maieutic.people.school import PASS_MARK, School, read_school, school_of, sheets_with_school
 from maieutic.plan.plan import Plan
 from maieutic.run_plan import plan_before_pins
 from maieutic.validation.trust import LabelsByReply, verdict_labels, with_task_in_id
@@ -88,34 +89,35 @@ class LabelOptions:
     tasks: Annotated[
         list[str] | None, Parameter(help="tasks to sample replies from (default: all that use the rubric)")
     ] = None
-    tutors: Annotated[
-        list[str] | None, Parameter(help="tutors to sample replies from (default: all tutors of the run)")
-    ] = None
+    tutors: Annotated[list[str] | None, Parameter(help="tutors to sample replies from (default: all)")] = None
     against: Annotated[
         str | None,
-        Parameter(help="tutor to sample pairs for: each pair has a reply of this tutor and one of another tutor"),
+        Parameter(help="sample pairs: a reply of this tutor and one of another"),
     ] = None
     n: Annotated[int, Parameter(help="number of replies (or pairs) to sample")] = 100
     scheme: Annotated[
         Scheme,
         Parameter(
-            help="sampling scheme: random (equally from each tutor), verdict (also in proportion to the leading "
+            help="random (equally from each tutor), verdict (also in proportion to the leading "
             "judge's verdicts) or disagreement (more replies on which judges disagree)"
         ),
     ] = "random"
     seed: Annotated[int, Parameter(help="seed of the random draw")] = 1
-    overlap: Annotated[
-        int | None, Parameter(help="number of annotators who label each reply (default: 2 if possible)")
-    ] = None
+    overlap: Annotated[int | None, Parameter(help="annotators per reply (default: 2 if possible)")] = None
     doubled: Annotated[
         list[str] | None,
         Parameter(
             help="number of dialogues whose replies have several annotators, also by source: bridge=10 (default: all)"
         ),
     ] = None
+    school: Annotated[
+        Path | None, Parameter(help="JSON lines of units with known labels, for training, quiz and hidden checks")
+    ] = None
+    pass_mark: Annotated[float, Parameter(help="share of right quiz answers that unlocks the sample")] = PASS_MARK
+    repeats: Annotated[int, Parameter(help="units that each annotator sees twice, with --school")] = 5
     guideline: Annotated[
         Path | None,
-        Parameter(help="text file with the guideline shown beside each reply (default: the rubric's, if it has one)"),
+        Parameter(help="text file of the guideline (default: the rubric's, if it has one)"),
     ] = None
 
 
@@ -126,7 +128,7 @@ def label(
     out: Annotated[Path | None, Parameter(help="folder to create for the sample")] = None,
     options: LabelOptions = LabelOptions(),
     plan: Annotated[
-        bool, Parameter(help="write no files; print the expected confidence intervals for several numbers of labels")
+        bool, Parameter(help="only print the expected confidence intervals for several numbers of labels")
     ] = False,
 ) -> None:
     """Draw a blind sample of a run's replies, and write a page for each annotator to label them.
@@ -154,14 +156,23 @@ def label(
     if options.scheme == "disagreement" and len(judged.by_judge) < 2:
         fix = "use --scheme random, or add a judge to run.judges"
         raise UserError("--scheme", "disagreement needs at least two judges", fix)
-    units = draw_sample(candidates, options.n, options.seed, options.scheme, secrets.token_hex(8))
+    salt = secrets.token_hex(8)
+    units = draw_sample(candidates, options.n, options.seed, options.scheme, salt)
     usual = GUIDELINE if options.against is None else GUIDELINE_OF_PAIRS
     own_guideline = options.guideline or guideline_of_rubric(loaded)
     text = read_guideline(own_guideline) if own_guideline else usual
     instructions = annotator_instructions(loaded, units, text, options.seed)
     sheets = assign_units(units, names, overlap, doubled)
     key = make_sample_key(instructions, units, sheets, strata_of(candidates, options.scheme), options)
-    write_sample(folder, key, units, instructions)
+    if options.school is not None:
+        check_school_options(options)
+        lines = read_school(options.school, loaded.rubric)
+        school, known = school_of(lines, loaded.rubric, options.pass_mark, options.seed, salt)
+        whole, repeated = sheets_with_school(sheets, school, units, options.repeats, options.seed, salt)
+        added = [*known, *repeated]
+        write_sample(folder, with_school(key, school, whole, added, loaded.rubric), [*units, *added], instructions)
+    else:
+        write_sample(folder, key, units, instructions)
     kind, name = ("replies", "people") if options.against is None else ("pairs", "preferences")
     say(f"{len(units)} {kind} from {len(key.strata)} strata, {annotators_text(sheets)}: {folder}/page-NAME.html")
     for line in preview(shown_to_annotators(unit) for unit in units):
@@ -247,6 +258,27 @@ def make_sample_key(
     )
 
 
+def check_school_options(options: LabelOptions) -> None:
+    """Raise UserError for a school of pairs, or if an option of a school is out of range."""
+    if options.against is not None:
+        raise UserError("--school", "a school labels replies, not pairs", "remove --school or --against")
+    if not 0 <= options.pass_mark <= 1:
+        raise UserError("--pass-mark", f"expected a share from 0 to 1, found {options.pass_mark:g}", "pass 0.8")
+    if options.repeats < 0:
+        raise UserError("--repeats", f"expected a number of units, found {options.repeats}", "pass 0 or more")
+
+
+def with_school(
+    key: Key, school: School, sheets: Mapping[str, list[str]], units: Sequence[Unit], rubric: Rubric
+) -> Key:
+    """Return a sample's key with its school. units: units of the school, and those that are shown twice."""
+    questions = criterion_questions(rubric, rubric.criteria)
+    answers = {name: list(question.answers) for name, question in questions.items()}
+    added = {unit.name: {**unit.key_columns, "criteria": list(unit.candidate.criteria)} for unit in units}
+    changes = {"school": school.model_dump(), "assigned": dict(sheets), "units": {**key.units, **added}}
+    return key.model_copy(update={**changes, "criteria": {**answers, **key.criteria}})
+
+
 def write_sample(folder: Path, key: Key, units: Sequence[Unit], instructions: SampleBrief) -> None:
     """Write all files of a sample. If this fails, no incomplete folder is left behind."""
     pictures = [instructions.pictures / name for unit in units for name in unit.candidate.item.images]
@@ -255,7 +287,8 @@ def write_sample(folder: Path, key: Key, units: Sequence[Unit], instructions: Sa
     by_name = {unit.name: unit for unit in units}
     unfinished = folder.with_name(f".{folder.name}.{key.sample}")
     sheets = {annotator: [by_name[name] for name in names] for annotator, names in key.assigned.items()}
-    write_annotation_files(unfinished, sheets, units, instructions)
+    school = School.model_validate(key.school).content() if key.school else None
+    write_annotation_files(unfinished, sheets, units, instructions, school)
     key.write(unfinished)
     unfinished.replace(folder)
 

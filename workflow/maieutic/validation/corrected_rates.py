@@ -17,10 +17,11 @@ import numpy as np
 
 from maieutic.core.intervals import LEVEL
 from maieutic.core.records import Difference, Label, Scales, Score
-from maieutic.core.stats import SHARE, BootstrapSettings, Estimate, Interval, estimate_statistic
+from maieutic.core.stats import MEAN, SHARE, BootstrapSettings, Estimate, Interval, estimate_statistic
 from maieutic.datasets.labelled_sets import LabelledData
 from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.people.labels import resolved_labels
+from maieutic.people.reliability import NO_CORRECTION, ByAnnotator, CorrectedLabels
 from maieutic.scores.differences import holm_corrected
 from maieutic.scores.score import ScoreColumns
 from maieutic.validation.agreement import fleiss_of_usual_count, krippendorff_alpha, mean_pairwise_cohen
@@ -74,6 +75,31 @@ def prediction_powered_mean(
     # If the labels do not vary, the normal approximation yields a meaningless interval of zero width.
     known = math.isfinite(low + high) and len(set(people)) > 1
     return CorrectedMean(value, Interval(max(low, 0.0), min(high, 1.0)) if known else Interval(None, None))
+
+
+class AnnotatorErrors(NamedTuple):
+    """Annotators' error rates, and the labels corrected for them."""
+
+    reliability: ByAnnotator
+    labels: CorrectedLabels
+
+    def widened(
+        self, tutor: str, criterion: str, corrected: CorrectedMean | None, by_labels: tuple[float | None, Interval]
+    ) -> tuple[CorrectedMean | None, tuple[float | None, Interval]]:
+        """Return a corrected rate, and that from the labels alone, with the variance of the error rates."""
+
+        def wider(value: float, interval: Interval) -> Interval:
+            return self.labels.widened((tutor, criterion), value, interval, self.reliability)
+
+        value, interval = by_labels
+        return (
+            corrected and CorrectedMean(corrected.value, wider(*corrected)),
+            (value, interval if value is None else wider(value, interval)),
+        )
+
+
+NO_ERRORS = AnnotatorErrors({}, NO_CORRECTION)
+NO_VALUES: Mapping[tuple[str, str, str], float] = {}
 
 
 class LabelledVerdicts(NamedTuple):
@@ -130,11 +156,16 @@ MajorityLabels = Mapping[tuple[str, str, str], str | None]
 
 
 def verdicts_with_labels(
-    labelled: MajorityLabels, verdicts: LabelsByReply, scales: Scales, designs: SamplingDesigns | None = None
+    labelled: MajorityLabels,
+    verdicts: LabelsByReply,
+    scales: Scales,
+    designs: SamplingDesigns | None = None,
+    values: Mapping[tuple[str, str, str], float] = NO_VALUES,
 ) -> dict[tuple[str, str], LabelledVerdicts]:
     """Return labels and verdicts by tutor and criterion.
 
-    A reply whose annotators have no majority label counts as lost, not as labelled or unlabelled.
+    A reply whose annotators have no majority label counts as lost, not as labelled or unlabelled. values: value of each
+    reply whose label is corrected for its annotators' errors.
     """
     cells: dict[tuple[str, str], LabelledVerdicts] = defaultdict(lambda: LabelledVerdicts([], [], [], [], [], [], []))
     for (item, tutor, criterion), value in verdicts.items():
@@ -143,8 +174,9 @@ def verdicts_with_labels(
             continue
         key, cell = (item, tutor, criterion), cells[tutor, criterion]
         label = labelled.get(key)
+        number = values.get(key, float(label == desired))
         if label is not None:
-            cell.labels.append(float(label == desired))
+            cell.labels.append(number)
         if value is None or (key in labelled and label is None):
             cell.lost.append(item)
             if key in labelled and label is None:
@@ -154,7 +186,7 @@ def verdicts_with_labels(
         if label is None:
             cell.alone.append(verdict)
         else:
-            cell.people.append(float(label == desired))
+            cell.people.append(number)
             cell.judge.append(verdict)
             cell.designs.append((designs or {}).get(key))
     return dict(cells)
@@ -168,6 +200,7 @@ def corrected_rates(
     scales: Scales,
     sampling: BootstrapSettings,
     designs: SamplingDesigns | None = None,
+    errors: AnnotatorErrors = NO_ERRORS,
 ) -> list[Score]:
     """Return the corrected DAMR, the share of replies with the desired label, by labelled tutor and criterion.
 
@@ -175,9 +208,12 @@ def corrected_rates(
     alone. The corrected rate is None with fewer than 20 labels, or if more than a tenth of the replies is lost, since
     the remaining ones would not represent them. If every reply has a label, it is the rate of the labels. If the
     sampling design is known, the estimate uses it, and `{name}_saved` is the number of labels that the judge saves.
+
+    errors: the annotators' error rates; labels are corrected for them, and intervals include their variance.
     """
     scores = []
-    for (tutor, criterion), cell in verdicts_with_labels(labelled, verdicts, scales, designs).items():
+    cells = verdicts_with_labels(labelled, verdicts, scales, designs, errors.labels.values)
+    for (tutor, criterion), cell in cells.items():
         if not cell.labels:
             continue
         columns: ScoreColumns = {"tutor": tutor, "criterion": criterion, "by": grader}
@@ -193,6 +229,7 @@ def corrected_rates(
                 by_labels = alone.value, corrected_interval(alone)
             if corrected is None and cell.sample() is None:
                 corrected = prediction_powered_mean(cell.people, cell.judge, cell.alone)
+            corrected, by_labels = errors.widened(tutor, criterion, corrected, by_labels)
         value, interval = corrected or (None, Interval(None, None))
         measured = Estimate(value, interval, n, len(cell.lost), len(cell.labels))
         scores.append(trust_score(None, name, measured, **columns))
@@ -207,10 +244,15 @@ def corrected_rates(
 
 
 def corrected_differences(
-    grader: str, labelled: MajorityLabels, verdicts: LabelsByReply, scales: Scales, designs: SamplingDesigns
+    grader: str,
+    labelled: MajorityLabels,
+    verdicts: LabelsByReply,
+    scales: Scales,
+    designs: SamplingDesigns,
+    errors: AnnotatorErrors = NO_ERRORS,
 ) -> list[Difference]:
     """Return the differences of corrected rates between any two tutors whose sampling designs are known."""
-    cells = verdicts_with_labels(labelled, verdicts, scales, designs)
+    cells = verdicts_with_labels(labelled, verdicts, scales, designs, errors.labels.values)
     differences = []
     for criterion in scales:
         of_tutor = {tutor: cell for (tutor, name), cell in cells.items() if name == criterion}
@@ -261,7 +303,9 @@ def fully_labelled_rate(cell: LabelledVerdicts, sampling: BootstrapSettings) -> 
     """Return the rate of the labels if every reply has a label and there are at least 20 labels, otherwise None."""
     if cell.alone or len(cell.labels) < FEWEST_LABELS:
         return None
-    rate = estimate_statistic(SHARE, cell.labels, [str(number) for number in range(len(cell.labels))], sampling)
+    clusters = [str(number) for number in range(len(cell.labels))]
+    statistic = SHARE if {*cell.labels} <= {0.0, 1.0} else MEAN  # labels corrected for errors may lie outside 0 to 1
+    rate = estimate_statistic(statistic, cell.labels, clusters, sampling)
     return CorrectedMean(float(rate.value or 0.0), rate.interval)
 
 
@@ -303,7 +347,12 @@ def annotator_scores(model: str | None, labels: Sequence[Label], scales: Scales)
 
 
 def people_scores(
-    grader: str, labels: Sequence[Label], verdicts: LabelsByReply, scales: Scales, sampling: BootstrapSettings
+    grader: str,
+    labels: Sequence[Label],
+    verdicts: LabelsByReply,
+    scales: Scales,
+    sampling: BootstrapSettings,
+    errors: AnnotatorErrors = NO_ERRORS,
 ) -> list[Score]:
     """Return a judge's agreement with people's labels of this run's replies, and the judge's corrected rates."""
     merged = resolved_labels(labels)
@@ -315,7 +364,7 @@ def people_scores(
     pairings = pairings_of(agreed, verdicts, {}, scales)
     scores = agreement_scores(grader, pairings, scales, sampling) if pairings else []
     annotators = [vote for vote in labels if not vote.resolves]
-    rates = corrected_rates(grader, known, verdicts, "ppi", scales, sampling, sampling_designs(labels))
+    rates = corrected_rates(grader, known, verdicts, "ppi", scales, sampling, sampling_designs(labels), errors)
     return [*scores, *annotator_scores(grader, annotators, scales), *rates]
 
 

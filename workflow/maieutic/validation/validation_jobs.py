@@ -27,10 +27,12 @@ from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.labelled_sets import LabelledData, read_labelled_data
 from maieutic.judges.assignments import pairs_task
 from maieutic.people.labels import ReadsHumanLabels, resolved_labels
+from maieutic.people.reliability import corrected_labels, read_reliability
 from maieutic.rewards.criteria import binary_label
 from maieutic.scores.score import write_scores
 from maieutic.validation.agreement import Pairing
 from maieutic.validation.corrected_rates import (
+    AnnotatorErrors,
     annotator_scores,
     corrected_differences,
     corrected_rates,
@@ -370,6 +372,7 @@ def correct_by_people(
     if strange:
         raise UserError.of(strange)
     labels = [label for _, label in lines]
+    reliability = read_reliability(people)
     sampling = BootstrapSettings(job.resamples, job.seed)
     scores: list[Score] = []
     all_differences: list[Difference] = []
@@ -390,9 +393,11 @@ def correct_by_people(
             for judgement in read
             if judgement.rubric == rubric and (judgement.task, judgement.tutor) in sampled
         )
-        rubric_scores = people_scores(job.judge, rubric_labels, answers, scales, sampling)
+        errors = AnnotatorErrors(reliability, corrected_labels(rubric_labels, scales, reliability))
+        rubric_scores = people_scores(job.judge, rubric_labels, answers, scales, sampling, errors)
         labelled = {(vote.id, vote.tutor, vote.criterion): label for vote, label in resolved_labels(rubric_labels)}
-        all_differences += corrected_differences(job.judge, labelled, answers, scales, sampling_designs(rubric_labels))
+        designs = sampling_designs(rubric_labels)
+        all_differences += corrected_differences(job.judge, labelled, answers, scales, designs, errors)
         # A score over all criteria has the rubric's name as its criterion.
         scores += [row if row.criterion else row.model_copy(update={"criterion": rubric}) for row in rubric_scores]
     write_scores(scores, out)
