@@ -79,6 +79,7 @@ def our_own() -> dict[str, Any]:
         "said": {"engine": "recorded", "file": "resources/demo/mrbench/MRBench_V1.json", "form": "mrbench", "speaker": "GPT4"},
         "near": HOSTED,
         "one": {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy"], "pairs": ["pairs_simple"]},
+        "other": {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy"]},
         "scalar": {"engine": "reward", "weights": pinned, "adapter": "internlm2", "prompt": "simple", "max_length": 900},
         "short": {
             "engine": "reward", "prompt": "none", "token_budget": 5000,
@@ -98,9 +99,10 @@ def our_own() -> dict[str, Any]:
     }
     config["run"] = {
         "tutors": ["folder", "coded", "said", "echo"], "tasks": ["mrbench", "mathtutorbench/scaffolding_generation"],
-        "judges": ["one"], "labels": ["mine", "mrbench"], "preferences": ["ours", "bridge"], "encoders": ["minilm"],
+        "judges": ["one", "other"], "labels": ["mine", "mrbench"], "preferences": ["ours", "bridge"], "encoders": ["minilm"],
         "predictions": ["mrbench_v3_test"], "reward_models": ["short", "scalar"], "classifiers": ["grown"],
         "human_labels": "tests/cases/own_people.csv", "leading_reward_model": "best",
+        "leading_judge": "best",
     }  # fmt: skip
     config["simulations"] = {"pupils": {"student": "near", "task": "mathtutorbench/scaffolding_generation"}}
     return config

@@ -29,13 +29,13 @@ from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.plan.plan import Plan
 from maieutic.report.graders import ablation_rows
-from maieutic.report.tables import with_leading_reward_model
+from maieutic.report.tables import with_leading_graders
 from maieutic.rewards.grading import grades_by_reward_model
 from maieutic.rewards.leading import ChooseRewardModel, choose_reward_model
 from maieutic.rewards.scorer import Passes, common_prefix_length, group_batches, groups_of, score_all, token_batches
 from maieutic.rewards.scoring import scored_texts
 from maieutic.scores.printed import paper_name
-from maieutic.scores.score import index_grades, leader_first, score_task
+from maieutic.scores.score import index_grades, leader_first, leading_names, score_task
 from maieutic.validation.rewards import (
     BEST_3,
     ValidateCriteria,
@@ -388,14 +388,14 @@ def test_the_scores_and_the_report_lead_with_the_chosen_model(tmp_path: Path) ->
     chosen = tmp_path / "results/rewards/leading_reward_model.json"
     chosen.parent.mkdir(parents=True)
     chosen.write_text(json.dumps({"leader": "demo-reward-model", "rows": []}), encoding="utf-8")
-    led = with_leading_reward_model(plan, tmp_path / "results")
+    led = with_leading_graders(plan, tmp_path / "results")
     assert led.run.reward_models == ["demo-reward-model", "demo-untrained"]
-    assert with_leading_reward_model(plan, tmp_path) is plan, "before the choice, the first one leads"
+    assert with_leading_graders(plan, tmp_path) is plan, "before the choice, the first one leads"
     grades = [
         Grade(id="i", task=CARD.task, kind="reward", by=name, scoring="robust", criterion="win", value=True, correct=True, raw="")
         for name in plan.run.reward_models
     ]  # fmt: skip
-    index = leader_first(index_grades(grades), [chosen])
+    index = leader_first(index_grades(grades), leading_names([chosen]))
     assert [by for _, by in index] == ["demo-reward-model", "demo-untrained"]
     scores = score_task(CARD, "t", [make_item("i")], index, BootstrapSettings(100, 1))
     assert {score.by for score in scores if score.headline} == {"demo-reward-model"}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from browser import Browser, missing_requirement
 from columns import spelt
@@ -456,6 +457,42 @@ async def read_verdicts(page: Path, folder: Path) -> dict[str, Any]:
         observed["apart"] = await browser.wait("document.querySelectorAll('section:not([hidden]) .item').length")
         observed["faults"] = browser.faults
     return observed
+
+
+def test_the_judge_that_agrees_with_people_leads(
+    copied: Callable[[Path], Path], finished: Path, judge_server: str, better_server: str
+) -> None:
+    """The second judge agrees with people on every reply, so the scores and the page lead with it."""
+    folder = copied(finished)
+    config = json.loads(configure(folder, judge_server).read_text(encoding="utf-8"))
+    config["models"]["further"] = {**config["models"]["scripted"], "base_url": f"{better_server}/v1"}
+    config["models"]["second"] = {**config["models"]["praiser"], "model": "further", "label": "A better judge"}
+    lines = ["task,item,tutor,criterion,label,annotator"]
+    for tutor in ("reference", "always-ask", "reveal"):
+        text = (folder / f"results/replies/mrbench/{tutor}.jsonl").read_text(encoding="utf-8")
+        for reply in (reply for reply in map(json.loads, text.splitlines()) if reply["turns"]):
+            label = praise_label(reply["turns"][0]["text"])
+            lines.append(f"{reply['task']},{reply['id']},{tutor},Praise,{label},ann")
+    (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    keys = {"tutors": ["reference", "always-ask", "reveal"], "judges": ["praiser", "second"]}
+    config["run"] |= {**keys, "human_labels": "people.csv", "leading_judge": "best"}
+    (folder / "led.yaml").write_text(json.dumps(config), encoding="utf-8")
+    done = run(folder, folder / "led.yaml")
+    assert done.returncode == 0, done.stdout
+    choice = json.loads((folder / "results/validation/leading_judge.json").read_text(encoding="utf-8"))
+    agreement = {row["judge"]: row for row in choice["rows"]}
+    assert choice["leader"] == "second" and choice["enough"]
+    assert agreement["praiser"]["chosen_on"]["value"] < agreement["second"]["chosen_on"]["value"]
+    halves = [agreement["second"][half]["n"] for half in ("chosen_on", "shown_on")]
+    assert sum(halves) == len(lines) - 1 and abs(halves[0] - halves[1]) < sum(halves) / 2
+    table = pd.read_csv(folder / "results/report/scores.csv")
+    assert set(table[table.headline & table.by.notna()].by) == {"second"}
+    page = (folder / "results/report/index.html").read_text(encoding="utf-8")
+    assert "A better judge leads: of the run's judges" in page.replace("&#39;", "'")
+    config["run"].pop("human_labels")
+    (folder / "led.yaml").write_text(json.dumps(config), encoding="utf-8")
+    refused = run(folder, folder / "led.yaml", "-n")
+    assert refused.returncode != 0 and "run.leading_judge: the best judge is the one that agrees" in refused.stdout
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ rule score_replies:
     input:
         item_files=plan.select(inputs.tutor_items),
         grades=plan.select(scores_stage.all_grades),
-        leader=plan.select(scores_stage.leading_reward_model),
+        leader=plan.select(scores_stage.leading_graders),
         cards=plan.select(inputs.tutor_cards),
     output:
         "results/scores/{benchmark}/{tutor}.json",
@@ -36,7 +36,7 @@ rule compare_tutors:
     input:
         item_files=plan.select(inputs.benchmark_items),
         grades=plan.select(scores_stage.compared_grades),
-        leader=plan.select(scores_stage.leading_reward_model),
+        leader=plan.select(scores_stage.leading_graders),
         cards=plan.select(inputs.benchmark_cards),
     output:
         "results/scores/differences/{benchmark}.json",

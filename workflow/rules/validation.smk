@@ -203,6 +203,22 @@ rule save_labels:
         command("save-labels", people="{input.people}", out="{output}")
 
 
+rule choose_judge:
+    """Choose the run's leading judge by people's labels of half of this run's labelled items."""
+    input:
+        people=plan.select(validation_stage.people_labels),
+        verdicts=plan.select(validation_stage.candidate_verdicts),
+    output:
+        "results/validation/leading_judge.json",
+    log:
+        "results/logs/choose_judge.log",
+    localrule: True
+    params:
+        **job("choose_judge"),
+    shell:
+        command("choose-judge", verdicts="{input.verdicts}", people="{input.people}", out="{output}")
+
+
 rule correct_by_people:
     """Correct the rates that a judge estimates, with human labels of this run's replies."""
     input:

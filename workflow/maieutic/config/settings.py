@@ -194,6 +194,13 @@ class Run(StrictModel):
             "(docs/people.md). They are used to correct the judges' rates."
         ),
     )
+    leading_judge: Literal["first", "best"] = Field(
+        "first",
+        description=(
+            "Judge of the headline scores: `first`, or `best`, which agrees most with `human_labels` on half of the "
+            "items. The report shows the other half."
+        ),
+    )
     budget: Budget = Field(
         Budget(),
         description=(

@@ -76,6 +76,11 @@ class Plan(Selection):
         return self.run.leading_reward_model == "best" and len(self.run.reward_models) > 1
 
     @property
+    def chooses_judge(self) -> bool:
+        """True if the run chooses its leading judge by people's labels of its replies."""
+        return self.run.leading_judge == "best" and len(self.judges_of_replies) > 1 and bool(self.run.human_labels)
+
+    @property
     def models_with_published_scores(self) -> list[str]:
         """The reward models whose scores are compared with published ones."""
         return [name for name in self.reward_models if getattr(self.models[name], "published_scores", None)]

@@ -55,10 +55,10 @@ def write_report(plan: Plan, record: Provenance | None, results: Path, out: Path
         score_table,
         trust_table,
         tutors_without_scores,
-        with_leading_reward_model,
+        with_leading_graders,
     )
 
-    plan = with_leading_reward_model(plan, results)
+    plan = with_leading_graders(plan, results)
     scores = complete_scores(plan, results, record)
     if not missing_ok and (absent := tutors_without_scores(plan, scores)):
         raise UserError(

@@ -95,6 +95,7 @@ def validation_files(plan: Plan) -> list[str]:
     files += [paths.LABELLED_VERDICTS.of(judge=name) for name in judges]
     files += [paths.PROBE_VALIDATION.of(grader=name) for name in plan.probed_judges]
     files += [file for name in plan.probed_judges for file in judges_stage.probe_verdicts(plan, name)]
+    files += [paths.LEADING_JUDGE.of()] if plan.chooses_judge else []
     if plan.run.human_labels:
         patterns = (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
         files += [

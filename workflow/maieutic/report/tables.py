@@ -94,22 +94,32 @@ def reading_key(score: Score) -> ReadingKey:
     return score.metric, score.scoring, score.by
 
 
-def leading_reward_model(plan: Plan, results: Path) -> dict[str, Any] | None:
+Choice = dict[str, Any]  # a leading grader, and each grader's accuracy on two halves of the problems
+
+
+def leading_reward_model(plan: Plan, results: Path) -> Choice | None:
     """Return the choice of the leading reward model, with its accuracies; None if the run's first one leads."""
-    choice: dict[str, Any] | None = (
-        read_json(paths.LEADING_REWARD_MODEL.within(results)) if plan.chooses_reward_model else None
-    )
+    choice: Choice | None = read_json(paths.LEADING_REWARD_MODEL.within(results)) if plan.chooses_reward_model else None
     return choice
 
 
-def with_leading_reward_model(plan: Plan, results: Path) -> Plan:
-    """Return the plan with the chosen reward model first, so that the whole report leads with it."""
-    choice = leading_reward_model(plan, results)
-    if choice is None:
+def leading_judge(plan: Plan, results: Path) -> Choice | None:
+    """Return the choice of the leading judge, with its agreement with people; None if the run's first one leads."""
+    choice: Choice | None = read_json(paths.LEADING_JUDGE.within(results)) if plan.chooses_judge else None
+    return choice
+
+
+def with_leading_graders(plan: Plan, results: Path) -> Plan:
+    """Return the plan with the chosen reward model and judge first, so that the whole report leads with them."""
+    choices = {"reward_models": leading_reward_model(plan, results), "judges": leading_judge(plan, results)}
+    orders = {
+        key: sorted(getattr(plan.run, key), key=lambda name: name != choice["leader"])
+        for key, choice in choices.items()
+        if choice is not None
+    }
+    if not orders:
         return plan
-    names = sorted(plan.run.reward_models, key=lambda name: name != choice["leader"])
-    run = plan.run.model_copy(update={"reward_models": names})
-    return plan.for_config(plan.config.model_copy(update={"run": run}))
+    return plan.for_config(plan.config.model_copy(update={"run": plan.run.model_copy(update=orders)}))
 
 
 def is_leading(plan: Plan, score: Score) -> bool:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from maieutic.core.files import write_json
 from maieutic.core.jobs import SampledJob
 from maieutic.core.records import PairReward, read_records
-from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
-from maieutic.datasets.sampling import ranked_by_seed
+from maieutic.core.stats import BootstrapSettings
+from maieutic.datasets.halves import CHOSEN_ON, accuracies_on_halves
 
 
 class ChooseRewardModel(SampledJob):
@@ -36,18 +35,10 @@ def choose_reward_model(*, job: ChooseRewardModel, rewards: list[Path], out: Pat
     rows: list[dict[str, Any]] = []
     for name, path in zip(job.reward_models, rewards, strict=True):
         scored = read_records(path, PairReward)
-        problems = sorted({reward.problem for reward in scored})
-        first_half = set(ranked_by_seed(problems, job.seed)[: len(problems) // 2])
-        halves = ([reward for reward in scored if (reward.problem in first_half) == side] for side in (True, False))
-        chosen_on, shown_on = (accuracy_on(half, sampling) for half in halves)
-        rows.append({"reward_model": name, "chosen_on": chosen_on, "shown_on": shown_on})
-    leader = max(rows, key=lambda row: row["chosen_on"]["value"] or 0.0)
+        read = [reward for reward in scored if reward.chosen is not None and reward.rejected is not None]
+        right = [(reward.problem, (reward.chosen or 0.0) > (reward.rejected or 0.0)) for reward in read]
+        rows.append(
+            {"reward_model": name, **accuracies_on_halves((reward.problem for reward in scored), right, sampling)}
+        )
+    leader = max(rows, key=lambda row: row[CHOSEN_ON]["value"] or 0.0)
     write_json(out, {"leader": leader["reward_model"], "source": job.source, "rows": rows})
-
-
-def accuracy_on(rewards: Sequence[PairReward], sampling: BootstrapSettings) -> dict[str, float | int | None]:
-    """Return a reward model's accuracy on some pairs, with its interval and the number of pairs with two scores."""
-    read = [reward for reward in rewards if reward.chosen is not None and reward.rejected is not None]
-    right = [float((reward.chosen or 0.0) > (reward.rejected or 0.0)) for reward in read]
-    estimate = estimate_statistic(SHARE, right, [reward.problem for reward in read], sampling)
-    return {"value": estimate.value, "low": estimate.interval.low, "high": estimate.interval.high, "n": estimate.n}

@@ -28,7 +28,9 @@ from maieutic.scores.score import (
     ScoringJob,
     answers_by_item,
     index_grades,
+    judges_by_lead,
     leader_first,
+    leading_names,
     measure_task,
     metric_function,
 )
@@ -81,21 +83,24 @@ def compare_tutors(
     """Write the differences of every pair of tutors as a JSON list.
 
     items: folder of the benchmark's items; grades: grades files, each of the tutor at the same index in `job.tutors`; a
-    tutor may have several files; leader: the file that names the leading reward model, if it is not the first one.
+    tutor may have several files; leader: the files that name the leading reward model and judge, where they are not
+    the first ones.
     """
     cards = {task: job.card(task) for task in job.tasks}
     cases = {task: read_items(items, [task]) for task in cards}
     known = [item for task_items in cases.values() for item in task_items]
+    names = leading_names(leader or [])
+    judges_of = {task: judges_by_lead(job.judging.get(task), names) for task in cards}
     files: dict[str, list[Path]] = defaultdict(list)
     for tutor, path in zip(job.tutors, grades, strict=True):
         files[tutor].append(path)
     measured: dict[ComparisonKey, dict[str, Measurement]] = defaultdict(dict)
     for tutor, paths in files.items():
         index = index_grades(grade for path in paths for grade in read_checked_records(path, Grade, known, by=...))
-        index = leader_first(index, leader or [])
+        index = leader_first(index, names)
         for task, card in cards.items():
             counted = [item for item in cases[task] if item.repeat < job.repeats.get(tutor, 1)]
-            for measurement in measure_task(card, counted, index, job.judging.get(task), headline_only=True):
+            for measurement in measure_task(card, counted, index, judges_of[task], headline_only=True):
                 if measurement.metric.headline and not is_own_reference(card, measurement.metric, tutor):
                     measured[ComparisonKey(task, measurement.scoring, measurement.by)][tutor] = measurement
     comparisons = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import variance
 from typing import NamedTuple, TypedDict, Unpack
@@ -478,10 +478,19 @@ class ScoreReplies(ScoringJob):
     max_missing: float = 0.05
 
 
-def leader_first(index: GradeIndex, leader: list[Path]) -> GradeIndex:
-    """Return the grades with those of the leading reward model first. leader: the file that names it, or none."""
-    names = [json_value(path.read_text(encoding="utf-8"))["leader"] for path in leader]
-    return dict(sorted(index.items(), key=lambda entry: entry[0][1] not in names)) if names else index
+def leading_names(leader: Iterable[Path]) -> set[str]:
+    """Return the names of the leading reward model and judge. leader: the files that name them."""
+    return {json_value(path.read_text(encoding="utf-8"))["leader"] for path in leader}
+
+
+def leader_first(index: GradeIndex, names: Container[str | None]) -> GradeIndex:
+    """Return the grades with those of the leading graders first. names: names of the leading graders."""
+    return dict(sorted(index.items(), key=lambda entry: entry[0][1] not in names))
+
+
+def judges_by_lead(judges: Sequence[str] | None, names: Container[str]) -> list[str] | None:
+    """Return a task's judges with the leading one first. names: names of the leading graders."""
+    return None if judges is None else sorted(judges, key=lambda name: name not in names)
 
 
 def score_replies(
@@ -489,16 +498,17 @@ def score_replies(
 ) -> None:
     """Write every score of one tutor on one benchmark as a JSON list.
 
-    items: folder of the benchmark's items; grades: one file per grader, in the order of the run; leader: the file that
-    names the leading reward model, if it is not the first one.
+    items: folder of the benchmark's items; grades: one file per grader, in the order of the run; leader: the files that
+    name the leading reward model and judge, where they are not the first ones.
     """
     cases = read_items(items, job.tasks)
     index = index_grades(grade for path in grades for grade in read_checked_records(path, Grade, cases, by=...))
-    index = leader_first(index, leader or [])
+    names = leading_names(leader or [])
+    index = leader_first(index, names)
     scores, sampling = [], BootstrapSettings(job.resamples, job.seed)
     for task in job.tasks:
         task_items = [item for item in cases if item.task == task and item.repeat < job.repeats]
-        judges = job.judging.get(task)
+        judges = judges_by_lead(job.judging.get(task), names)
         scores += score_task(job.card(task), job.tutor, task_items, index, sampling, judges, job.max_missing)
     write_scores(scores, out)
 

@@ -37,10 +37,13 @@ def reward_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
     ]
 
 
-def leading_reward_model(plan: Plan, benchmark: str) -> list[str]:
-    """Return the file that names the leading reward model; empty if it is the run's first one."""
-    chosen = plan.chooses_reward_model and benchmark in plan.rewarded_benchmarks
-    return [paths.LEADING_REWARD_MODEL.of()] if chosen else []
+def leading_graders(plan: Plan, benchmark: str) -> list[str]:
+    """Return the files that name the leading reward model and judge, without those that are the run's first ones."""
+    chosen = {
+        paths.LEADING_REWARD_MODEL: plan.chooses_reward_model and benchmark in plan.rewarded_benchmarks,
+        paths.LEADING_JUDGE: plan.chooses_judge and benchmark in plan.judged_benchmarks(),
+    }
+    return [path.of() for path, is_chosen in chosen.items() if is_chosen]
 
 
 def all_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:

@@ -12,6 +12,7 @@ COMMANDS = {
         "validation.validation_jobs:validate_criteria_on_labels",
         "validation.validation_jobs:save_labels",
         "validation.validation_jobs:correct_by_people",
+        "validation.leading_judge:choose_judge",
         "validation.rewards:validate_reward_model",
         "validation.rewards:validate_criteria",
         "validation.validation_jobs:check_judges",

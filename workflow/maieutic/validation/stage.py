@@ -19,6 +19,7 @@ from maieutic.people.labels import read_label_lines
 from maieutic.plan.inputs import entry_for_asking, label_files, rubric_files, tasks_of
 from maieutic.plan.plan import Plan, training_pair_sources
 from maieutic.plan.slice_plan import Checks, Replacements, SlicePlan, unused_by_rubrics, unused_tables
+from maieutic.validation.leading_judge import ChooseJudge
 from maieutic.validation.model_card import WriteModelCard
 from maieutic.validation.probes import ValidateProbes
 from maieutic.validation.rewards import ValidateCriteria, ValidateRewardModel
@@ -134,6 +135,16 @@ def correct_by_people_job(plan: Plan, judge: str) -> CorrectByPeople:
     return CorrectByPeople(judge=judge, tasks=plan.tasks_by_rubric(judge), **people_label_fields(plan))
 
 
+def candidate_verdicts(plan: Plan) -> list[str]:
+    """Return the files of all judges' verdicts on this run's replies, in the order of the judges."""
+    return [file for judge in plan.judges_of_replies for file in all_verdicts(plan, judge)]
+
+
+def choose_judge_job(plan: Plan) -> ChooseJudge:
+    judges = [judge for judge in plan.judges_of_replies for _ in all_verdicts(plan, judge)]
+    return ChooseJudge(judges=judges, **people_label_fields(plan))
+
+
 def check_judges_job(plan: Plan) -> CheckJudges:
     by_judge = verdict_files(plan)
     return CheckJudges(
@@ -152,6 +163,10 @@ def check_people_labels(plan: Plan) -> None:
     This check runs only when a run starts, because the report can be built without the file of labels.
     """
     if plan.run.human_labels is None:
+        if plan.run.leading_judge == "best":
+            problem = "the best judge is the one that agrees most with people, but run.human_labels names no labels"
+            fix = "set run.human_labels (docs/people.md), or leading_judge: first"
+            raise UserError("run.leading_judge", problem, fix)
         return
     if not plan.run.judges:
         raise UserError(
