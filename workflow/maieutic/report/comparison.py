@@ -26,6 +26,9 @@ ROUNDING_TOLERANCE = 1e-9  # allows for the binary representation of decimal fra
 MOST_DIGITS = 6  # maximum number of decimal places of a number in a paper
 
 
+CellVerdict = Literal["reproduced", "differs", "another release", "not comparable"]
+
+
 class Cell(NamedTuple):
     """A value of this run, which the page shows below the value published in the paper.
 
@@ -36,7 +39,7 @@ class Cell(NamedTuple):
     value: float
     difference: float
     note: str | None
-    verdict: Literal["reproduced", "differs", "not comparable"] = "not comparable"
+    verdict: CellVerdict = "not comparable"
 
 
 def rounding_of(values: Iterable[float]) -> float:
@@ -45,9 +48,7 @@ def rounding_of(values: Iterable[float]) -> float:
     return 0.5 * 10.0 ** -max(digits, default=0)
 
 
-def verdict_on(
-    printed: float, score: Score, note: str | None, rounding: float, released: bool
-) -> Literal["reproduced", "differs", "not comparable"]:
+def verdict_on(printed: float, score: Score, note: str | None, rounding: float, released: bool) -> CellVerdict:
     """Return the verdict on whether a score reproduces a published value, which is rounded.
 
     A value that was computed from the paper's own labels or replies must equal the published value. If a model was
@@ -69,7 +70,7 @@ class Tally(NamedTuple):
 
     cells: number of published values; measured: number of published values for which this run has at least one value;
     values: number of this run's values, more than `measured` if several tutors of the run match one in the paper;
-    reproduced, differs: number of this run's values with this verdict.
+    reproduced, differs, other_release: number of this run's values with this verdict.
     """
 
     cells: int
@@ -77,6 +78,7 @@ class Tally(NamedTuple):
     values: int
     reproduced: int
     differs: int
+    other_release: int = 0
 
 
 def tally_of(rows: Sequence[Mapping[str, Any]]) -> Tally:
@@ -88,7 +90,8 @@ def tally_of(rows: Sequence[Mapping[str, Any]]) -> Tally:
         ours = [our_row["cells"] for our_row in row["ours"]]
         measured += sum(any(column) for column in zip(*ours, strict=True))
         verdicts += [cell.verdict for our_row in ours for cell in our_row if cell is not None]
-    return Tally(cells, measured, len(verdicts), verdicts.count("reproduced"), verdicts.count("differs"))
+    counts = (verdicts.count(verdict) for verdict in ("reproduced", "differs", "another release"))
+    return Tally(cells, measured, len(verdicts), *counts)
 
 
 class Column(NamedTuple):
@@ -179,6 +182,8 @@ def against_paper(
         (score.tutor, score.task, score.metric): score for score in our_scores(plan, results, cards, scores, provenance)
     }
     released = released_scores(plan, results, benchmark)
+    labels = PAPERS[benchmark].labels
+    is_other = labels is not None and labels.is_other
     rows = []
     for name in dict.fromkeys(cell.model for cell in printed):
         cells = [by_cell.get((name, column.task, column.metric)) for column in columns]
@@ -190,7 +195,9 @@ def against_paper(
             for model in ours
         ]
         if any((cell.model, cell.task, cell.metric) in released for cell in cells if cell):
-            our_rows.append({"label": "people, released labels", "cells": label_cells(cells, released, printed)})
+            our_rows.append(
+                {"label": "people, released labels", "cells": label_cells(cells, released, printed, is_other)}
+            )
         group = next(cell.group for cell in printed if cell.model == name)
         rows.append({"model": name, "group": group, "cells": cells, "ours": our_rows})
     heading = {
@@ -218,8 +225,12 @@ def label_cells(
     cells: Sequence[PrintedResult | None],
     released: Mapping[tuple[str, str, str], Score],
     printed: Sequence[PrintedResult],
+    is_other: bool,
 ) -> list[Cell | None]:
-    """Return a cell with the rate computed from the released labels for each published value, None without a rate."""
+    """Return a cell with the rate computed from the released labels for each published value, None without a rate.
+
+    is_other: True if the paper's rates are known not to be computed from this release.
+    """
     rounding = roundings(printed)
     result: list[Cell | None] = []
     for cell in cells:
@@ -228,6 +239,7 @@ def label_cells(
             result.append(None)
             continue
         verdict = verdict_on(cell.value, score, None, rounding[cell.task, cell.metric], released=True)
+        verdict = "another release" if is_other and verdict == "differs" else verdict
         result.append(Cell(score.value, score.value - cell.value, None, verdict))
     return result
 

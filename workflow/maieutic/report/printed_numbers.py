@@ -180,7 +180,7 @@ def printed_numbers(run: ReportInput, benchmark: str, comparison: Mapping[str, A
         for row in by_table[table]:
             value = measured.get(row.place)
             of_table = NumberRow(row, value, verdict_of(row, value) if value else "")
-            # The comparison with tutors does not know that labels are of another release.
+            # The rates of labels come before those of a tutor of this run, which a judge has graded.
             rows.append(of_table if value and value.kind == "other release" else tutors.get(row) or of_table)
         tallies.append(DisplayTally(display, rows, Counter(row.verdict for row in rows if row.verdict)))
     return tallies

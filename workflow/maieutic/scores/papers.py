@@ -110,11 +110,13 @@ class ReleasedLabels(NamedTuple):
     """Human labels released with a paper that also prints rates computed from them.
 
     release: name of the label set; place_of: function that maps a score of these labels to its row, task and metric in
-    the paper, or to None if the paper does not print it.
+    the paper, or to None if the paper does not print it; is_other: True if the paper's rates are known not to be
+    computed from this release.
     """
 
     release: str
     place_of: Callable[[Score], tuple[str, str, str] | None]
+    is_other: bool = False
 
 
 class Display(NamedTuple):

@@ -94,6 +94,6 @@ PRINTED = Paper(
     "not shares of 60 or of 132 replies.",
     prints_prompt=False,
     judge_prompts=(CRITIC_RUBRIC,),
-    labels=ReleasedLabels(BENCHMARK, printed_cell_of),
+    labels=ReleasedLabels(BENCHMARK, printed_cell_of, is_other=True),
     displays=DISPLAYS,
 )
