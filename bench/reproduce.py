@@ -70,6 +70,10 @@ NOTES = """
 MathTutorBench does not say how it counts turns. TutorBench scores 1,490 samples, of which 1,473 are released, and does not
 print its judge's prompt; some [pictures are addresses](pins.md#pins). Remove retired models from `run.tutors`.
 
+MathTutorBench's Table 7 has ten example replies and no number; *Reward models* shows yours beside them. KMP-LM and the tutors
+beside it in KMP-Bench's Tables 2, 4 and 6 come from `kmp_lm`; `kmpbench_dialogue` makes dialogues in place
+of the paper's. TutorBench's Figure 6 compares with [ratings](people.md#ratings-of-criteria-tutorbench) of your own.
+
 **Your model beside MathTutorBench's Table 4.** The board's numbers hang on `is_chat`: its code asks with or without the model's chat
 template. `maieutic init --tutors NAME --benchmarks mathtutorbench --chat-too` asks by both, in two rows. Add
 `reward_models: [pedagogical-rm-1.5b]` to `run` for the win rates. The page *Against the papers* puts your rows below the printed
