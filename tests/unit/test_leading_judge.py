@@ -14,8 +14,11 @@ CRITERION = "Actionability"
 SCALE = Scale(labels=("Yes", "To some extent", "No"), desired="Yes")
 
 
-def choice(folder: Path, count: int, judges: dict[str, Any], task: str = "t") -> dict[str, Any]:
-    """Return the choice among judges. judges: verdict of each judge by the number of the item; people always say Yes."""
+def choice(folder: Path, count: int, judges: dict[str, Any], counts: dict[str, int] | None = None) -> dict[str, Any]:
+    """Return the choice among judges. judges: verdict of each judge by the number of the item; people always say Yes; counts: number of items
+    that a judge was asked about, if not all.
+    """
+    task = "t"
     people = folder / "people.csv"
     lines = [f"{task},i{number},bob,{CRITERION},Yes" for number in range(count)]
     people.write_text("\n".join(["task,item,tutor,criterion,label", *lines]) + "\n", encoding="utf-8")
@@ -29,7 +32,7 @@ def choice(folder: Path, count: int, judges: dict[str, Any], task: str = "t") ->
                     id=f"i{number}", task="other" if name == "elsewhere" else task, tutor="bob", rubric="r", key="k",
                     raw="", verdicts=[Verdict(criterion=CRITERION, value=verdict_on(number))],
                 )
-                for number in range(count + 10)
+                for number in range((counts or {}).get(name, count + 10))
             ],
         )  # fmt: skip
     job = ChooseJudge(judges=list(judges), scales={task: {CRITERION: SCALE}}, resamples=50, seed=1)
@@ -62,6 +65,12 @@ def test_too_few_labels_choose_nothing(tmp_path: Path) -> None:
     chosen = choice(tmp_path, 38, judges)
     assert (chosen["leader"], chosen["enough"]) == ("bad", False), "19 labels on the half that would choose"
     assert (choice(tmp_path, 40, judges)["leader"]) == "good"
+
+
+def test_a_judge_of_few_labelled_replies_is_no_candidate(tmp_path: Path) -> None:
+    judges = {"bad": lambda number: "No", "few": lambda number: "Yes", "good": lambda number: "Yes"}
+    chosen = choice(tmp_path, 100, judges, counts={"few": 1})
+    assert chosen["leader"] == "good" and [row["judge"] for row in chosen["rows"]] == ["bad", "good"]
 
 
 def test_the_leader_is_the_first_of_its_task() -> None:

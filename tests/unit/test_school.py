@@ -20,13 +20,20 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Label, Scale
 from maieutic.core.stats import BootstrapSettings
 from maieutic.people.annotation_files import SampleBrief
-from maieutic.people.labels import COLUMNS
+from maieutic.people.labels import COLUMNS, resolved_labels
 from maieutic.people.read_labels_command import read_labels
-from maieutic.people.reliability import Reliability, corrected_labels, read_reliability
+from maieutic.people.reliability import (
+    CorrectedLabels,
+    Reliability,
+    corrected_labels,
+    read_reliability,
+    share_variance,
+)
 from maieutic.people.sample import Candidate, Key, assign_units, draw_sample, guideline_version
-from maieutic.people.school import PASS_MARK, read_school, school_of, sheets_with_school
+from maieutic.people.school import PASS_MARK, School, desired_labels, read_school, school_of, sheets_with_school
+from maieutic.report.trust import why_uncorrected
 from maieutic.tools.labelling import with_school, write_sample
-from maieutic.validation.corrected_rates import AnnotatorErrors, corrected_rates
+from maieutic.validation.corrected_rates import corrected_rates
 
 RUBRIC = read_rubric("mrbench_taxonomy")
 CRITERION = "Actionability"
@@ -63,6 +70,7 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
     "no labels": ([school_line("gold", 1, labels={})], r":1: the unit has no labels"),
     "no quiz": ([line for line in SCHOOL if line["part"] != "quiz"], r"found none of quiz"),
     "not a mapping": ([*SCHOOL, ["x"]], r":12: the line"),
+    "a reason without a label": ([school_line("quiz", 1, reasons={"Tone": "So."})], r":1: Tone has a reason, but no label"),
     "two faults": ([school_line("exam", 1), school_line("quiz", 2, "Maybe")], r"(?s):1: part.*:2: Actionability has no label"),
 }  # fmt: skip
 
@@ -71,6 +79,17 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
 def test_every_fault_of_a_school_is_named(lines: list[Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         read_school(school_file(tmp_path, lines), RUBRIC.rubric)
+
+
+def test_a_school_may_have_a_mark_of_its_encoding_and_any_line_ends_within_texts(tmp_path: Path) -> None:
+    path = school_file(tmp_path, [*SCHOOL, school_line("gold", 9, response="One\u2028two")])
+    path.write_text("\ufeff" + path.read_text(encoding="utf-8").replace("\\u2028", "\u2028"), encoding="utf-8")
+    assert read_school(path, RUBRIC.rubric)[-1].response == "One\u2028two"
+
+
+def test_a_checklist_has_desired_labels_too() -> None:
+    rubric = read_rubric("kmp_followup_problems").rubric
+    assert desired_labels(rubric) == dict.fromkeys(rubric.criteria, "pass")
 
 
 # A sample with a school ---------------------------------------------------------------------------------------------
@@ -152,7 +171,14 @@ async def label_as(page: Path, folder: Path, choose: Callable[[str], str], pictu
         assert browser.faults == []
         await browser.click("#export")
         name = await browser.run("data.annotator")
-        return await browser.downloaded(f"labels-{name}.json")
+        saved_file = await browser.downloaded(f"labels-{name}.json")
+        if locked:  # neither loading a file nor Undo reopens a quiz
+            await browser.choose("#import", saved_file)
+            await browser.wait("document.getElementById('told').textContent.includes('Quiz')")
+            for _ in range(12):
+                await browser.press("Control+z")
+            assert await browser.run("quizDone() && lockedFrom() === gate")
+        return saved_file
 
 
 def right_label(response: str) -> str:
@@ -227,6 +253,49 @@ def test_files_with_and_without_error_rates_are_read(tmp_path: Path) -> None:
     assert read_reliability(plain) == {}
 
 
+def without(path: Path, units: list[str]) -> None:
+    """Remove the answers to some units from a saved file."""
+    file = json.loads(path.read_text(encoding="utf-8"))
+    file["answers"] = {name: entry for name, entry in file["answers"].items() if name not in units}
+    path.write_text(json.dumps(file), encoding="utf-8")
+
+
+@pytest.mark.parametrize("part", ["gold", "quiz", "repeats"])
+def test_open_units_of_a_school_are_a_fault(part: str, tmp_path: Path) -> None:
+    """An annotator who has not finished the quiz is not one who failed it."""
+    key = sample_with_school(tmp_path / "sample")
+    ben_differs = {"ann": "Yes", "ben": "No"}
+    files = [
+        saved(key, name, lambda text, other=other: right_label(text) if text else other, tmp_path)
+        for name, other in ben_differs.items()
+    ]
+    assert key.school is not None
+    units = list(key.school["repeats"]) if part == "repeats" else key.school["units"][part][:2]
+    without(files[1], units)
+    with pytest.raises(UserError, match="ben: units with open questions: 2"):
+        read_labels(sample=tmp_path / "sample", files=files, out=tmp_path / "people.csv")
+    assert not (tmp_path / "people.csv").exists()
+    read_labels(sample=tmp_path / "sample", files=files, out=tmp_path / "people.csv", partial=True)
+    with (tmp_path / "people.csv").open(encoding="utf-8", newline="") as file:
+        annotators = {row["annotator"] for row in csv.DictReader(file)}
+    assert annotators == ({"ann"} if part == "quiz" else {"ann", "ben"})
+
+
+def test_a_resolver_alone_makes_no_labels(tmp_path: Path) -> None:
+    key = sample_with_school(tmp_path / "sample")
+    files = [saved(key, name, lambda _: "To some extent", tmp_path) for name in ("ann", "ben")]
+    files.append(saved(key.model_copy(update={"assigned": {"eva": list(key.units)}}), "eva", right_label, tmp_path))
+    with pytest.raises(UserError, match="no annotator passed the quiz"):
+        read_labels(sample=tmp_path / "sample", files=files, out=tmp_path / "people.csv", resolver="eva")
+
+
+def test_a_pass_mark_is_reached_by_its_share() -> None:
+    questions = {f"u{number}": {"c": "Yes"} for number in range(25)}
+    school = School(pass_mark=0.28, units={"quiz": list(questions)}, labels=questions, reasons={})
+    assert school.passed({(f"u{number}", "c"): "Yes" for number in range(7)})
+    assert not school.passed({(f"u{number}", "c"): "Yes" for number in range(6)})
+
+
 @pytest.mark.parametrize("cell", ["2", "2/x", "3/2", "-1/2", "1/2/3"])
 def test_error_rates_that_are_no_counts_are_refused(cell: str, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
@@ -285,7 +354,7 @@ def test_corrected_rates_cover_the_truth_although_annotators_err() -> None:
             chance = np.random.default_rng(10_000 * place + seed)
             labels, known, verdicts = labels_with_errors(chance, rate, sensitivity, specificity, 120, 60)
             majority = {(label.id, label.tutor, label.criterion): label.label for label in labels}
-            errors = AnnotatorErrors(known, corrected_labels(labels, SCALES, known))
+            errors = corrected_labels(labels, SCALES, known)
             sampling = BootstrapSettings(10, 1)
             corrected = corrected_rates("judge", majority, verdicts, "ppi", SCALES, sampling, errors=errors)[0]
             plain = corrected_rates("judge", majority, verdicts, "ppi", SCALES, sampling)[0]
@@ -298,7 +367,91 @@ def test_corrected_rates_cover_the_truth_although_annotators_err() -> None:
 
 def test_labels_of_a_guessing_annotator_are_not_corrected() -> None:
     label = Label(task="t", problem="", id="i", tutor="bob", criterion=CRITERION, label="Yes", annotator="ann")
-    for known in ({}, {("ann", CRITERION): Reliability(11, 20, 11, 20)}):
+    unknown = [(11, 20, 11, 20), (18, 20, 0, 0), (0, 0, 18, 20), (0, 0, 0, 0), (4, 20, 4, 20)]
+    for known in ({}, *({("ann", CRITERION): Reliability(*counts)} for counts in unknown)):
         assert corrected_labels([label], SCALES, known).values == {}
     good = {("ann", CRITERION): Reliability(18, 20, 16, 20)}
     assert corrected_labels([label], SCALES, good).values == {("i", "bob", CRITERION): pytest.approx(0.8 / 0.7)}
+
+
+def two_annotators(
+    chance: np.random.Generator, rate: float, resolver: bool
+) -> tuple[list[Label], dict[tuple[str, str, str], str], dict[tuple[str, str], Reliability]]:
+    """Return labels of 300 of 600 replies by two annotators who err on 4 %, a judge's verdicts, and the error rates."""
+    truth = chance.random(600) < rate
+    verdicts = np.where(chance.random(600) < 0.15, ~truth, truth)
+    sampled = chance.choice(600, 300, replace=False)
+    labels = []
+    for name in ("ann", "ben"):
+        right = chance.random(300) < 0.96
+        labels += [
+            label_of(place, truth[place] == is_right, name) for place, is_right in zip(sampled, right, strict=True)
+        ]
+    if resolver:
+        labels += [label_of(place, bool(truth[place]), "eva", resolves=True) for place in sampled[:40]]
+    known = {(name, CRITERION): Reliability(240, 250, 240, 250) for name in ("ann", "ben")}
+    return labels, {(str(place), "bob", CRITERION): "Yes" if yes else "No" for place, yes in enumerate(verdicts)}, known
+
+
+def label_of(place: int, desired: bool, annotator: str, **changes: Any) -> Label:
+    label = "Yes" if desired else "No"
+    return Label(
+        task="t",
+        problem="",
+        id=str(place),
+        tutor="bob",
+        criterion=CRITERION,
+        label=label,
+        annotator=annotator,
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("resolver", [False, True])
+def test_divided_replies_do_not_bias_the_correction(resolver: bool) -> None:
+    """Replies on which two annotators differ are part of the sample, resolved or not."""
+    covered, values = 0, []
+    for seed in range(200):
+        labels, verdicts, known = two_annotators(np.random.default_rng(seed), 0.9, resolver)
+        majority = {(vote.id, vote.tutor, vote.criterion): word for vote, word in resolved_labels(labels)}
+        errors = corrected_labels(labels, SCALES, known)
+        rate = corrected_rates("judge", majority, verdicts, "ppi", SCALES, BootstrapSettings(10, 1), errors=errors)[0]
+        assert rate.value is not None and rate.low is not None and rate.high is not None and rate.missing == 0
+        values.append(rate.value)
+        covered += rate.low <= 0.9 <= rate.high
+    assert covered >= 188 and np.mean(values) == pytest.approx(0.9, abs=0.005)
+
+
+def test_labels_that_contradict_the_error_rates_give_no_rate() -> None:
+    """58 of 60 labels are No, although the annotator has labelled 8 of 20 undesired replies with Yes."""
+    labels = [label_of(place, place < 2, "ann") for place in range(60)]
+    verdicts = {(str(place), "bob", CRITERION): "Yes" if place % 7 == 0 else "No" for place in range(200)}
+    majority = {(label.id, label.tutor, label.criterion): label.label for label in labels}
+    errors = corrected_labels(labels, SCALES, {("ann", CRITERION): Reliability(20, 20, 12, 20)})
+    scores = corrected_rates("judge", majority, verdicts, "ppi", SCALES, BootstrapSettings(10, 1), errors=errors)
+    by_metric = {score.metric: score for score in scores}
+    assert by_metric["ppi"].value is None and by_metric["ppi_labels"].value is None
+    assert by_metric["ppi"].clusters == 60 and by_metric["ppi_judge"].value == pytest.approx(29 / 200)
+    assert "contradict" in why_uncorrected(by_metric["ppi"], by_metric["ppi_labels"])
+
+
+def test_differences_are_widened_by_the_uncertainty_of_error_rates() -> None:
+    """An annotator of both tutors adds less than one annotator for each tutor does."""
+    cells = (("bob", CRITERION), ("eve", CRITERION))
+    known = {(name, CRITERION): Reliability(9, 10, 9, 10) for name in ("ann", "ben")}
+    shared = CorrectedLabels({}, {cell: {"ann": 1.0} for cell in cells}, known)
+    apart = CorrectedLabels({}, {cells[0]: {"ann": 1.0}, cells[1]: {"ben": 1.0}}, known)
+    both = (cells[0], 0.7), (cells[1], 0.3)
+    variance = share_variance(9, 10)
+    assert shared.variance_of_difference(*both) == pytest.approx(0.4**2 * 2 * variance / 0.8**2)
+    assert apart.variance_of_difference(*both) == pytest.approx(2 * (0.7**2 + 0.3**2) * variance / 0.8**2)
+    assert apart.variance_of_rate(*both[0]) == pytest.approx((0.7**2 + 0.3**2) * variance / 0.8**2)
+    assert apart.variance_of_difference(*both) > shared.variance_of_difference(*both) > 0
+
+
+def test_error_rates_need_no_annotator_column(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(
+        f"task,item,tutor,criterion,label,gold_desired,gold_other\nt,i,bob,{CRITERION},Yes,2/2,2/2\n", encoding="utf-8"
+    )
+    assert read_reliability(path) == {("", CRITERION): Reliability(2, 2, 2, 2)}

@@ -97,7 +97,13 @@ function quizScore() {
   for (const unit of quizUnits()) for (const [name, known] of Object.entries(school.digests[unit.name])) {
     all += 1; right += digest(`${unit.name}|${name}|${answerOf(unit).labels[name]}`) === known;
   }
-  return { right, all, passed: right >= school.mark * all };
+  return { right, all, passed: right >= school.mark * all - 1e-9 };
+}
+function withQuiz(change) { // change answers, but not those of a finished quiz
+  const kept = school && quizDone() ? quizUnits().map((unit) => [unit.name, answerOf(unit)]) : [];
+  const changed = change();
+  for (const [name, entry] of kept) answers[name] = entry;
+  return changed;
 }
 function lockedFrom() { return school && !(quizDone() && quizScore().passed) ? gate : data.units.length; }
 function schoolText() {
@@ -123,10 +129,10 @@ function answer(unit, name, value) {
   if (school && at < gate) { const where = window.scrollY; show(); meter(); window.scrollTo(0, where); }
 }
 function undo() {
-  const last = undone.pop();
-  if (!last) return;
-  if (school && last[0] >= lessons && last[0] < gate && quizDone()) return;
-  if (last[0] === "file") { answers = valid(last[1]); for (const unit of data.units) touch(unit); keep(); go(at); return; }
+  const last = undone[undone.length - 1];
+  if (!last || (school && last[0] >= lessons && last[0] < gate && quizDone())) return;
+  undone.pop();
+  if (last[0] === "file") { withQuiz(() => { answers = valid(last[1]); }); for (const unit of data.units) touch(unit); keep(); go(at); return; }
   const [where, name, before] = last, labels = touch(data.units[where]).labels;
   if (before === undefined) delete labels[name]; else labels[name] = before;
   go(where);
@@ -146,7 +152,7 @@ function meter() {
   $("back").disabled = at === 0; $("next").disabled = at === all - 1; $("open").disabled = done === all;
   for (const box of $("questions").children) box.classList.toggle("answered", box.dataset.name in answerOf(data.units[at]).labels);
   $("next").disabled ||= at + 1 >= lockedFrom();
-  if (school && at < gate) notify(schoolText());
+  if (school && at < gate) { if (store) notify(schoolText()); else { warnNotStored(); $("told").textContent += ` ${schoolText()}`; } }
   else if (school && $("told").textContent.startsWith("Quiz")) notify("");
   if (done === all) notify("All units are labelled. Save your answers to a file, and send it back.");
 }
@@ -199,7 +205,7 @@ async function load(file) {
   try { content = JSON.parse(await file.text()); } catch (error) { notify(`${file.name} was not saved by this page.`); return; }
   if (!content || content.sample !== data.sample || content.annotator !== data.annotator) { notify(`${file.name} belongs to another sample or annotator. Nothing was loaded.`); return; }
   if (content.version !== data.version) { notify(`${file.name} was labelled with another guideline. Nothing was loaded.`); return; }
-  const before = structuredClone(answers), taken = mergeNewer(valid(content.answers));
+  const before = structuredClone(answers), taken = withQuiz(() => mergeNewer(valid(content.answers)));
   for (const name of Object.keys(answers)) touched.add(name);
   undone.push(["file", before]);
   notify(`${taken} of ${data.units.length} units loaded from ${file.name}. Newer answers on this page were kept. Undo restores the answers from before the file was loaded.`);

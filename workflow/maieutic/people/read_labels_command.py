@@ -73,7 +73,7 @@ def read_labels(
     names = named_annotators(annotators or [], key)
     reads = read_files(files, key, resolver, DEFAULT_LIMITS.labels_mb, fast, names)
     senders = {read.annotator for read in reads}
-    reads, reliability = without_school(reads, key, resolver)
+    reads, reliability = without_school(reads, key, resolver, partial)
     check_complete(reads, senders, key, resolver, partial)
     answers = [answer for read in reads for answer in read.answers]
     if not answers:
@@ -111,27 +111,29 @@ def read_labels(
 
 
 def without_school(
-    reads: Sequence[AnswerFile], key: Key, resolver: str | None
+    reads: Sequence[AnswerFile], key: Key, resolver: str | None, partial: bool
 ) -> tuple[list[AnswerFile], dict[tuple[str, str], Reliability]]:
-    """Return the files without annotators who failed the quiz and without the school's units, and the error rates.
+    """Return the files without annotators who failed the quiz and without answers to the school, and the error rates.
 
-    Prints what the school has shown of each annotator. Raises UserError if everybody failed.
+    Prints what the school has shown of each annotator. Its units count as open if they are, except those of the
+    training. partial: True to treat an unfinished quiz as failed. Raises UserError if everybody failed.
     """
     if key.school is None:
         return list(reads), {}
     school, kept = School.model_validate(key.school), list[AnswerFile]()
+    training = set(school.units["training"])
     reliability: dict[tuple[str, str], Reliability] = {}
     for read in reads:
         answered = {(answer.unit, answer.criterion): answer.value for answer in read.answers}
         if read.annotator != resolver:
             for line in school_lines(read.annotator, school, answered):
                 say(line)
-            if not school.passed(answered):
+            if not school.passed(answered) and (partial or school.finished_quiz(answered)):
                 continue
             reliability |= {(read.annotator, name): known for name, known in school.reliability(answered).items()}
         answers = [answer for answer in read.answers if answer.unit not in school.names]
-        kept.append(read._replace(answers=answers, open=[unit for unit in read.open if unit not in school.names]))
-    if not kept:
+        kept.append(read._replace(answers=answers, open=[unit for unit in read.open if unit not in training]))
+    if all(read.annotator == resolver for read in kept):
         raise UserError("--files", "no annotator passed the quiz", "train the annotators, and draw another sample")
     return kept, reliability
 

@@ -7,7 +7,6 @@ y = 1 (desired) or 0.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,12 +15,10 @@ from typing import NamedTuple
 from maieutic.core.errors import UserError
 from maieutic.core.files import unquote_cell
 from maieutic.core.records import Label, Scales
-from maieutic.core.stats import Interval
 from maieutic.core.tables import read_table
 
 RELIABILITY_COLUMNS = ("gold_desired", "gold_other")  # of `run.human_labels`: right answers of all, as in 18/20
 LEAST_SKILL = 0.2  # below this sensitivity + specificity - 1, labels say too little to be corrected
-NORMAL_QUANTILE = 1.959963984540054  # of a 95 % interval
 
 
 class Reliability(NamedTuple):
@@ -58,27 +55,31 @@ class Reliability(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, str]:
-        """The counts as cells of RELIABILITY_COLUMNS."""
+        """The counts as cells of RELIABILITY_COLUMNS, empty without known units."""
+        if not (self.desired or self.others):
+            return "", ""
         return f"{self.hits}/{self.desired}", f"{self.rejections}/{self.others}"
 
     def value_of(self, desired: bool) -> float:
         """Return the unbiased value of a reply with a label of this annotator; it may lie outside 0 to 1."""
         return (desired + self.specificity - 1) / self.skill
 
-    def variance(self, rate: float) -> float:
-        """Return the variance of a corrected rate that comes from the finite numbers of known units."""
-        error = (1 - rate) ** 2 * share_variance(self.rejections, self.others)
-        error += rate**2 * share_variance(self.hits, self.desired)
-        return error / self.skill**2
+    @property
+    def is_usable(self) -> bool:
+        """True if both shares are known, and labels say enough to be corrected."""
+        return bool(self.desired and self.others) and self.skill > LEAST_SKILL
+
+    @property
+    def variances(self) -> dict[bool, float]:
+        """Variances of the sensitivity (True) and of the specificity (False), from the numbers of known units."""
+        return {True: share_variance(self.hits, self.desired), False: share_variance(self.rejections, self.others)}
 
 
 ByAnnotator = Mapping[tuple[str, str], Reliability]  # by annotator and criterion
 
 
 def share_variance(hits: int, number: int) -> float:
-    """Return the variance of a share, with one success and one failure added; 0 without observations."""
-    if not number:
-        return 0.0
+    """Return the variance of a share, with one success and one failure added."""
     share = (hits + 1) / (number + 2)
     return share * (1 - share) / number
 
@@ -94,7 +95,7 @@ def read_reliability(path: Path) -> dict[tuple[str, str], Reliability]:
         cells = [unquote_cell(str(row.get(name) or "")).strip() for name in RELIABILITY_COLUMNS]
         if not any(cells):
             continue
-        key = (row["annotator"] or "").strip(), (row["criterion"] or "").strip()
+        key = unquote_cell(row.get("annotator") or "").strip(), unquote_cell(row.get("criterion") or "").strip()
         try:
             (hits, desired), (rejections, others) = map(counts_of, cells)
         except ValueError:
@@ -121,57 +122,75 @@ def counts_of(cell: str) -> tuple[int, int]:
     return right, number
 
 
+Cell = tuple[str, str]  # a tutor and a criterion
+
+
 class CorrectedLabels(NamedTuple):
     """Labels corrected for their annotators' errors.
 
-    values: value of each labelled reply, by item, tutor and criterion; annotators: number of labels of each annotator,
-    by tutor and criterion.
+    values: value of each labelled reply, by item, tutor and criterion; shares: weight of each annotator's labels in a
+    cell's corrected rate; reliability: the annotators' error rates.
     """
 
-    values: dict[tuple[str, str, str], float]
-    annotators: dict[tuple[str, str], dict[str, int]]
+    values: Mapping[tuple[str, str, str], float]
+    shares: Mapping[Cell, Mapping[str, float]]
+    reliability: ByAnnotator
 
-    def widened(self, cell: tuple[str, str], value: float, interval: Interval, reliability: ByAnnotator) -> Interval:
-        """Return the interval of a corrected rate, with the variance of the annotators' own error rates.
+    def slopes(self, cell: Cell, rate: float) -> dict[tuple[str, bool], float]:
+        """Return the derivatives of a corrected rate by each annotator's sensitivity (True) and specificity (False)."""
+        slopes = {}
+        for name, share in self.shares.get(cell, {}).items():
+            skill, within = self.reliability[name, cell[1]].skill, min(max(rate, 0.0), 1.0)
+            slopes[name, True], slopes[name, False] = -share * within / skill, share * (1 - within) / skill
+        return slopes
 
-        cell: tutor and criterion.
-        """
-        counts = self.annotators.get(cell)
-        if not counts or interval.low is None or interval.high is None:
-            return interval
-        total = sum(counts.values())
-        extra = sum((n / total) ** 2 * reliability[name, cell[1]].variance(value) for name, n in counts.items())
-        low, high = (
-            math.hypot(end - value, NORMAL_QUANTILE * math.sqrt(extra)) for end in (interval.low, interval.high)
+    def variance(self, criterion: str, slopes: Mapping[tuple[str, bool], float]) -> float:
+        """Return the variance that comes from the finite numbers of known units. slopes: as of `slopes`."""
+        return sum(
+            slope**2 * self.reliability[name, criterion].variances[side] for (name, side), slope in slopes.items()
         )
-        return Interval(max(0.0, value - low), min(1.0, value + high))
+
+    def variance_of_rate(self, cell: Cell, rate: float) -> float:
+        """Return this variance of a corrected rate."""
+        return self.variance(cell[1], self.slopes(cell, rate))
+
+    def variance_of_difference(self, first: tuple[Cell, float], second: tuple[Cell, float]) -> float:
+        """Return this variance of the difference of two rates. The errors of an annotator of both cancel in part."""
+        ours, theirs = self.slopes(*first), self.slopes(*second)
+        slopes = {key: ours.get(key, 0.0) - theirs.get(key, 0.0) for key in {**ours, **theirs}}
+        return self.variance(first[0][1], slopes)
 
 
-NO_CORRECTION = CorrectedLabels({}, {})
+NO_CORRECTION = CorrectedLabels({}, {}, {})
 
 
 def corrected_labels(labels: Iterable[Label], scales: Scales, reliability: ByAnnotator) -> CorrectedLabels:
     """Return the labels corrected for errors: the mean over the annotators of a reply whose error rates are known.
 
-    A reply is left out if a resolver has decided it, or if one of its annotators has no known error rates or too little
-    skill (LEAST_SKILL): its label is used as it is.
+    A resolver's label does not count where annotators have labelled: resolved or divided replies are not a random part
+    of the sample. A reply is left out if one of its annotators has no usable error rates: its label is used as it is.
     """
     votes: dict[tuple[str, str, str], list[Label]] = defaultdict(list)
     for label in labels:
-        votes[label.id, label.tutor, label.criterion].append(label)
+        if not label.resolves:
+            votes[label.id, label.tutor, label.criterion].append(label)
     values: dict[tuple[str, str, str], float] = {}
-    annotators: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    weights: dict[Cell, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for key, of_reply in votes.items():
         _, tutor, criterion = key
         desired = scales[criterion].desired if criterion in scales else None
         known = [reliability.get((str(vote.annotator), criterion)) for vote in of_reply]
-        usable = [entry for entry in known if entry is not None and entry.skill > LEAST_SKILL]
-        if desired is None or len(usable) < len(of_reply) or any(vote.resolves for vote in of_reply):
+        usable = [entry for entry in known if entry is not None and entry.is_usable]
+        if desired is None or len(usable) < len(of_reply):
             continue
         values[key] = mean_value(usable, [vote.label == desired for vote in of_reply])
         for vote in of_reply:
-            annotators[tutor, criterion][str(vote.annotator)] += 1
-    return CorrectedLabels(values, {cell: dict(counts) for cell, counts in annotators.items()})
+            weights[tutor, criterion][str(vote.annotator)] += 1 / len(of_reply)
+    shares = {
+        cell: {name: weight / sum(by_name.values()) for name, weight in by_name.items()}
+        for cell, by_name in weights.items()
+    }
+    return CorrectedLabels(values, shares, reliability)
 
 
 def mean_value(known: Sequence[Reliability], desired: Sequence[bool]) -> float:

@@ -23,6 +23,7 @@ from maieutic.people.sample import Candidate, Unit, criterion_questions
 
 PARTS = ("training", "quiz", "gold")
 PASS_MARK = 0.8
+ROUNDING = 1e-9  # allows for the binary representation of a pass mark, as in label.js
 SCHOOL_TASK = "school"  # task of the units of a school, which are in no run
 
 
@@ -72,10 +73,14 @@ class School(Record):
         known = [(unit, name, label) for unit in self.units[part] for name, label in self.labels[unit].items()]
         return sum(answers.get((unit, name)) == label for unit, name, label in known), len(known)
 
+    def finished_quiz(self, answers: Mapping[tuple[str, str], str]) -> bool:
+        """Return True if an annotator has answered every question of the quiz."""
+        return all((unit, name) in answers for unit in self.units["quiz"] for name in self.labels[unit])
+
     def passed(self, answers: Mapping[tuple[str, str], str]) -> bool:
         """Return True if an annotator's quiz reaches the pass mark."""
         right, questions = self.right_answers("quiz", answers)
-        return right >= self.pass_mark * questions
+        return right >= self.pass_mark * questions - ROUNDING
 
     def reliability(self, answers: Mapping[tuple[str, str], str]) -> dict[str, Reliability]:
         """Return an annotator's answers to the hidden units of known labels, by criterion with a desired label."""
@@ -121,7 +126,7 @@ def read_school(path: Path, rubric: Rubric) -> list[SchoolUnit]:
     """Return the units of a school's file (JSON lines). Raises UserError that names every invalid line."""
     fix = 'write lines with part, vars, response, labels and reasons, as in {"part": "quiz", "vars": {...}, ...}'
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a text may contain other ends of lines
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(str(path), f"cannot be read: {' '.join(str(error).split())[:200]}", fix) from None
     units, faults = [], []
@@ -156,6 +161,9 @@ def label_faults(place: str, unit: SchoolUnit, rubric: Rubric) -> list[UserError
         elif label not in questions[name].answers:
             problem = f"{name} has no label {label!r}"
             faults.append(UserError(place, problem, f"choose one of {', '.join(questions[name].answers)}"))
+    for name in unit.reasons.keys() - unit.labels.keys():
+        problem = f"{name} has a reason, but no label"
+        faults.append(UserError(place, problem, "add its label, or remove the reason"))
     if not unit.labels:
         faults.append(UserError(place, "the unit has no labels", "label at least one criterion"))
     return faults
@@ -184,7 +192,8 @@ def school_of(
 
 def desired_labels(rubric: Rubric) -> dict[str, str]:
     """Return the desired label of each criterion of a rubric that has one."""
-    return {name: criterion.desired for name, criterion in rubric.criteria.items() if criterion.desired is not None}
+    desired = {name: rubric.rules.desired_label(criterion.desired) for name, criterion in rubric.criteria.items()}
+    return {name: label for name, label in desired.items() if label is not None}
 
 
 def unit_name(text: str) -> str:
@@ -226,7 +235,8 @@ def school_lines(annotator: str, school: School, answers: Mapping[tuple[str, str
     yield f"{annotator}: quiz {right} of {questions}, {verdict}"
     for name, known in school.reliability(answers).items():
         if known.desired or known.others:
-            yield f"{annotator}: {name}, known units: {known.text}"
+            unused = "" if known.is_usable else "; too few or too often wrong, so the labels are not corrected"
+            yield f"{annotator}: {name}, known units: {known.text}{unused}"
     same, twice = school.repeated_alike(answers)
     if twice:
         yield f"{annotator}: the same answer to {same} of {twice} repeated questions"

@@ -282,8 +282,12 @@ def people_scores_of(plan: Plan, results: Path, judge: str) -> list[Score]:
     return score_file(paths.CORRECTED.within(results, judge=judge))
 
 
-def why_uncorrected(corrected: Score) -> str:
-    """Return the reason why a corrected rate has no value."""
+def why_uncorrected(corrected: Score, by_labels: Score) -> str:
+    """Return the reason why a corrected rate has no value; empty if it has one."""
+    if corrected.value is not None:
+        return ""
+    if by_labels.value is None:
+        return "the labels contradict the known error rates of their annotators"
     if corrected.clusters < FEWEST_LABELS:
         return f"{corrected.clusters} labels, fewer than {FEWEST_LABELS}"
     if corrected.missing:
@@ -308,7 +312,7 @@ def corrected_rate_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                     "tutor": display_label(plan, tutor),
                     "criterion": criterion_title(str(criterion)),
                     "corrected": score,
-                    "why": why_uncorrected(score) if score.value is None else "",
+                    "why": why_uncorrected(score, by_cell[tutor, "ppi_labels", criterion]),
                     "labelled": score.clusters,
                     "by_judge": by_cell[tutor, "ppi_judge", criterion],
                     "by_people": by_cell[tutor, "ppi_labels", criterion],

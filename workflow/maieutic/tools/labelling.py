@@ -165,7 +165,7 @@ def label(
     sheets = assign_units(units, names, overlap, doubled)
     key = make_sample_key(instructions, units, sheets, strata_of(candidates, options.scheme), options)
     if options.school is not None:
-        check_school_options(options)
+        check_school_options(options, loaded.rubric)
         lines = read_school(options.school, loaded.rubric)
         school, known = school_of(lines, loaded.rubric, options.pass_mark, options.seed, salt)
         whole, repeated = sheets_with_school(sheets, school, units, options.repeats, options.seed, salt)
@@ -258,10 +258,11 @@ def make_sample_key(
     )
 
 
-def check_school_options(options: LabelOptions) -> None:
+def check_school_options(options: LabelOptions, rubric: Rubric) -> None:
     """Raise UserError for a school of pairs, or if an option of a school is out of range."""
-    if options.against is not None:
-        raise UserError("--school", "a school labels replies, not pairs", "remove --school or --against")
+    if options.against is not None or rubric.rules.against_reference:
+        fix = "remove --school, or label single replies (without --against, another --rubric)"
+        raise UserError("--school", "a school labels replies, not pairs", fix)
     if not 0 <= options.pass_mark <= 1:
         raise UserError("--pass-mark", f"expected a share from 0 to 1, found {options.pass_mark:g}", "pass 0.8")
     if options.repeats < 0:

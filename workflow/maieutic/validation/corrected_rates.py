@@ -21,7 +21,7 @@ from maieutic.core.stats import MEAN, SHARE, BootstrapSettings, Estimate, Interv
 from maieutic.datasets.labelled_sets import LabelledData
 from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.people.labels import resolved_labels
-from maieutic.people.reliability import NO_CORRECTION, ByAnnotator, CorrectedLabels
+from maieutic.people.reliability import NO_CORRECTION, CorrectedLabels
 from maieutic.scores.differences import holm_corrected
 from maieutic.scores.score import ScoreColumns
 from maieutic.validation.agreement import fleiss_of_usual_count, krippendorff_alpha, mean_pairwise_cohen
@@ -43,6 +43,7 @@ from maieutic.validation.trust import (
 )
 
 FEWEST_LABELS = 20  # minimum number of labelled replies for the normal approximation of the interval
+NORMAL_QUANTILE = 1.959963984540054  # of a 95 % interval
 MAX_LOST_SHARE = 0.1  # no estimate above this share of replies without a parsed verdict or with divided annotators
 
 
@@ -54,12 +55,13 @@ class CorrectedMean(NamedTuple):
 
 
 def prediction_powered_mean(
-    people: Sequence[float], judge: Sequence[float], alone: Sequence[float]
+    people: Sequence[float], judge: Sequence[float], alone: Sequence[float], bounded: bool = True
 ) -> CorrectedMean | None:
     """Estimate the mean label that people would give to all replies; None if there are too few labels.
 
-    people, judge: labels and verdicts of the labelled replies, as numbers; alone: verdicts on all other replies. If the
-    judge's verdicts do not vary, the estimate is the mean of the labels.
+    people, judge: labels and verdicts of the labelled replies, as numbers; alone: verdicts on all other replies;
+    bounded: False for an interval that may reach beyond 0 and 1. If the judge's verdicts do not vary, the estimate is
+    the mean of the labels.
     """
     from ppi_py import ppi_mean_ci, ppi_mean_pointestimate  # takes seconds to import, since it loads a compiler
 
@@ -74,31 +76,40 @@ def prediction_powered_mean(
         return None
     # If the labels do not vary, the normal approximation yields a meaningless interval of zero width.
     known = math.isfinite(low + high) and len(set(people)) > 1
-    return CorrectedMean(value, Interval(max(low, 0.0), min(high, 1.0)) if known else Interval(None, None))
+    if not known:
+        return CorrectedMean(value, Interval(None, None))
+    return CorrectedMean(value, Interval(max(low, 0.0), min(high, 1.0)) if bounded else Interval(low, high))
 
 
-class AnnotatorErrors(NamedTuple):
-    """Annotators' error rates, and the labels corrected for them."""
+def with_annotator_errors(value: float, interval: Interval, variance: float) -> CorrectedMean | None:
+    """Return a rate of corrected labels with a wider interval, within 0 to 1; None if it lies further outside.
 
-    reliability: ByAnnotator
-    labels: CorrectedLabels
-
-    def widened(
-        self, tutor: str, criterion: str, corrected: CorrectedMean | None, by_labels: tuple[float | None, Interval]
-    ) -> tuple[CorrectedMean | None, tuple[float | None, Interval]]:
-        """Return a corrected rate, and that from the labels alone, with the variance of the error rates."""
-
-        def wider(value: float, interval: Interval) -> Interval:
-            return self.labels.widened((tutor, criterion), value, interval, self.reliability)
-
-        value, interval = by_labels
-        return (
-            corrected and CorrectedMean(corrected.value, wider(*corrected)),
-            (value, interval if value is None else wider(value, interval)),
-        )
+    A rate further outside than its interval contradicts the annotators' known error rates. variance: variance that
+    comes from these.
+    """
+    if interval.low is None or interval.high is None:
+        return CorrectedMean(min(max(value, 0.0), 1.0), interval)
+    low, high = (
+        value + sign * math.hypot(end - value, NORMAL_QUANTILE * math.sqrt(variance))
+        for sign, end in ((-1, interval.low), (1, interval.high))
+    )
+    if high < 0 or low > 1:
+        return None
+    return CorrectedMean(min(max(value, 0.0), 1.0), Interval(max(low, 0.0), min(high, 1.0)))
 
 
-NO_ERRORS = AnnotatorErrors({}, NO_CORRECTION)
+def survey_rate(parts: CorrectedRate, variance: float) -> CorrectedMean | None:
+    """Return the rate of a sample with known design; None if it contradicts the annotators' known error rates.
+
+    variance: variance that comes from the annotators' error rates.
+    """
+    parts = parts._replace(sampling=parts.sampling + variance)
+    reach = NORMAL_QUANTILE * math.sqrt(max(parts.variance, 0.0))
+    if not -reach <= parts.value <= 1 + reach:
+        return None
+    return CorrectedMean(parts.value, corrected_interval(parts))
+
+
 NO_VALUES: Mapping[tuple[str, str, str], float] = {}
 
 
@@ -165,7 +176,7 @@ def verdicts_with_labels(
     """Return labels and verdicts by tutor and criterion.
 
     A reply whose annotators have no majority label counts as lost, not as labelled or unlabelled. values: value of each
-    reply whose label is corrected for its annotators' errors.
+    reply whose labels are corrected for its annotators' errors, also if they have no majority.
     """
     cells: dict[tuple[str, str], LabelledVerdicts] = defaultdict(lambda: LabelledVerdicts([], [], [], [], [], [], []))
     for (item, tutor, criterion), value in verdicts.items():
@@ -173,17 +184,19 @@ def verdicts_with_labels(
         if desired is None:
             continue
         key, cell = (item, tutor, criterion), cells[tutor, criterion]
-        label = labelled.get(key)
-        number = values.get(key, float(label == desired))
-        if label is not None:
+        label, number = labelled.get(key), values.get(key)
+        if number is None and label is not None:
+            number = float(label == desired)
+        is_divided = key in labelled and number is None
+        if number is not None:
             cell.labels.append(number)
-        if value is None or (key in labelled and label is None):
+        if value is None or is_divided:
             cell.lost.append(item)
-            if key in labelled and label is None:
+            if is_divided:
                 cell.divided.append(item)
             continue
         verdict = float(value == desired)
-        if label is None:
+        if number is None:
             cell.alone.append(verdict)
         else:
             cell.people.append(number)
@@ -200,7 +213,7 @@ def corrected_rates(
     scales: Scales,
     sampling: BootstrapSettings,
     designs: SamplingDesigns | None = None,
-    errors: AnnotatorErrors = NO_ERRORS,
+    errors: CorrectedLabels = NO_CORRECTION,
 ) -> list[Score]:
     """Return the corrected DAMR, the share of replies with the desired label, by labelled tutor and criterion.
 
@@ -209,27 +222,34 @@ def corrected_rates(
     the remaining ones would not represent them. If every reply has a label, it is the rate of the labels. If the
     sampling design is known, the estimate uses it, and `{name}_saved` is the number of labels that the judge saves.
 
-    errors: the annotators' error rates; labels are corrected for them, and intervals include their variance.
+    errors: labels corrected for the annotators' errors; intervals include the variance of the error rates. A rate that
+    contradicts the error rates is None, as is then that of the labels.
     """
     scores = []
-    cells = verdicts_with_labels(labelled, verdicts, scales, designs, errors.labels.values)
+    cells = verdicts_with_labels(labelled, verdicts, scales, designs, errors.values)
     for (tutor, criterion), cell in cells.items():
         if not cell.labels:
             continue
         columns: ScoreColumns = {"tutor": tutor, "criterion": criterion, "by": grader}
         n = len(cell.people) + len(cell.alone)
         judged, clusters = [*cell.judge, *cell.alone], [str(number) for number in range(n)]
-        corrected, saved = None, None
-        by_labels: tuple[float | None, Interval] = float(np.mean(cell.labels)), Interval(None, None)
+        corrected, saved, place = None, None, (tutor, criterion)
+        by_labels: CorrectedMean | None = CorrectedMean(float(np.mean(cell.labels)), Interval(None, None))
         if not cell.too_many_lost:
             corrected = fully_labelled_rate(cell, sampling)
             parts, alone = cell.corrected_rate(), cell.corrected_rate(use_judge=False)
             if corrected is None and parts is not None and alone is not None:
-                corrected, saved = CorrectedMean(parts.value, corrected_interval(parts)), parts.labels_saved
-                by_labels = alone.value, corrected_interval(alone)
-            if corrected is None and cell.sample() is None:
-                corrected = prediction_powered_mean(cell.people, cell.judge, cell.alone)
-            corrected, by_labels = errors.widened(tutor, criterion, corrected, by_labels)
+                saved = parts.labels_saved
+                corrected = survey_rate(parts, errors.variance_of_rate(place, parts.value))
+                by_labels = survey_rate(alone, errors.variance_of_rate(place, alone.value)) if corrected else None
+            else:
+                is_changed = place in errors.shares
+                if corrected is None and cell.sample() is None:
+                    corrected = prediction_powered_mean(cell.people, cell.judge, cell.alone, bounded=not is_changed)
+                if corrected is not None and is_changed:
+                    variance = errors.variance_of_rate(place, corrected.value)
+                    corrected = with_annotator_errors(*corrected, variance)
+                    by_labels = by_labels and with_annotator_errors(*by_labels, variance) if corrected else None
         value, interval = corrected or (None, Interval(None, None))
         measured = Estimate(value, interval, n, len(cell.lost), len(cell.labels))
         scores.append(trust_score(None, name, measured, **columns))
@@ -237,7 +257,9 @@ def corrected_rates(
             estimate_statistic(SHARE, judged, clusters, sampling) if judged else Estimate(None, Interval(None, None), 0)
         )
         scores.append(trust_score(None, f"{name}_judge", by_judge._replace(n=n, clusters=0), **columns))
-        scores.append(trust_score(None, f"{name}_labels", Estimate(*by_labels, n), **columns))
+        value, interval = by_labels or (None, Interval(None, None))
+        labels_alone = Estimate(value, interval, n)
+        scores.append(trust_score(None, f"{name}_labels", labels_alone, **columns))
         if saved is not None:
             scores.append(score_without_interval(None, f"{name}_saved", saved, n, 0, **columns))
     return scores
@@ -249,10 +271,10 @@ def corrected_differences(
     verdicts: LabelsByReply,
     scales: Scales,
     designs: SamplingDesigns,
-    errors: AnnotatorErrors = NO_ERRORS,
+    errors: CorrectedLabels = NO_CORRECTION,
 ) -> list[Difference]:
     """Return the differences of corrected rates between any two tutors whose sampling designs are known."""
-    cells = verdicts_with_labels(labelled, verdicts, scales, designs, errors.labels.values)
+    cells = verdicts_with_labels(labelled, verdicts, scales, designs, errors.values)
     differences = []
     for criterion in scales:
         of_tutor = {tutor: cell for (tutor, name), cell in cells.items() if name == criterion}
@@ -260,7 +282,10 @@ def corrected_differences(
         parts = {tutor: corrected for tutor, corrected in estimates.items() if corrected is not None}
         for first, second in itertools.combinations(parts, 2):
             both = shared_labels(labelled, criterion, first, second, scales[criterion].desired)
-            apart = rate_difference(parts[first], parts[second], label_correlation(both))
+            known = errors.variance_of_difference(
+                ((first, criterion), parts[first].value), ((second, criterion), parts[second].value)
+            )
+            apart = rate_difference(parts[first], parts[second], label_correlation(both), known)
             differences.append(
                 Difference(
                     benchmark=None,
@@ -352,7 +377,7 @@ def people_scores(
     verdicts: LabelsByReply,
     scales: Scales,
     sampling: BootstrapSettings,
-    errors: AnnotatorErrors = NO_ERRORS,
+    errors: CorrectedLabels = NO_CORRECTION,
 ) -> list[Score]:
     """Return a judge's agreement with people's labels of this run's replies, and the judge's corrected rates."""
     merged = resolved_labels(labels)

@@ -29,9 +29,9 @@ class ChooseJudge(ReadsHumanLabels):
 def choose_judge(*, job: ChooseJudge, verdicts: list[Path], people: Path, out: Path) -> None:
     """Write the leading judge, and each judge's agreement with people's labels on two halves of the labelled items.
 
-    Only questions count that people and all candidates answered; an unreadable verdict disagrees. Judges of other
-    replies are no candidates. With fewer than FEWEST_LABELS labels on the half that chooses, there is no evidence for a
-    choice, and the first judge leads.
+    Only questions count that people and all candidates answered; an unreadable verdict disagrees. A judge of fewer than
+    twice FEWEST_LABELS labelled questions is no candidate. With fewer than FEWEST_LABELS labels on the half that
+    chooses, there is no evidence for a choice, and the first judge leads.
 
     verdicts: files of the judges' verdicts; people: CSV of people's labels (`run.human_labels`).
     """
@@ -42,7 +42,9 @@ def choose_judge(*, job: ChooseJudge, verdicts: list[Path], people: Path, out: P
         (f"{vote.task}/{vote.id}", vote.tutor, vote.criterion): (f"{vote.task}/{vote.problem or vote.id}", label)
         for vote, label in resolved_labels(job.labels_in(people))
     }
-    candidates = {name: answers for name, answers in judged.items() if labels.keys() & answers.keys()} or judged
+    candidates = {
+        name: answers for name, answers in judged.items() if len(labels.keys() & answers.keys()) >= 2 * FEWEST_LABELS
+    } or judged
     questions = set.intersection(*(set(answers) for answers in candidates.values()))
     known = {key: entry for key, entry in labels.items() if key in questions and entry[1] is not None}
     sampling = BootstrapSettings(job.resamples, job.seed)

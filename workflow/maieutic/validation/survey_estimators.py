@@ -176,17 +176,20 @@ class RateDifference(NamedTuple):
     p: float
 
 
-def rate_difference(first: CorrectedRate, second: CorrectedRate, correlation: float) -> RateDifference:
+def rate_difference(
+    first: CorrectedRate, second: CorrectedRate, correlation: float, error_variance: float = 0.0
+) -> RateDifference:
     """Return the difference of two corrected rates on the same items.
 
     correlation: correlation between people's labels of the two tutors' replies to the same item, 0 if unknown. The
     variance that the labels share cancels, so a correlation of 0 yields a wider interval. The variance from labelling
-    only a sample does not cancel, since each tutor's replies were sampled separately.
+    only a sample does not cancel, since each tutor's replies were sampled separately. error_variance:
+    variance that comes from the annotators' error rates.
     """
     from scipy.stats import t as student
 
     shared = 2 * max(correlation, 0.0) * math.sqrt(first.spread * second.spread) / max(first.replies, second.replies)
-    variance = first.variance + second.variance - shared
+    variance = first.variance + second.variance - shared + error_variance
     value = first.value - second.value
     freedom = max(min(first.n - first.degrees_used, second.n - second.degrees_used), 1)
     error = math.sqrt(max(variance, 0.0))

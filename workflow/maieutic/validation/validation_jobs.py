@@ -32,7 +32,6 @@ from maieutic.rewards.criteria import binary_label
 from maieutic.scores.score import write_scores
 from maieutic.validation.agreement import Pairing
 from maieutic.validation.corrected_rates import (
-    AnnotatorErrors,
     annotator_scores,
     corrected_differences,
     corrected_rates,
@@ -393,7 +392,7 @@ def correct_by_people(
             for judgement in read
             if judgement.rubric == rubric and (judgement.task, judgement.tutor) in sampled
         )
-        errors = AnnotatorErrors(reliability, corrected_labels(rubric_labels, scales, reliability))
+        errors = corrected_labels(rubric_labels, scales, reliability)
         rubric_scores = people_scores(job.judge, rubric_labels, answers, scales, sampling, errors)
         labelled = {(vote.id, vote.tutor, vote.criterion): label for vote, label in resolved_labels(rubric_labels)}
         designs = sampling_designs(rubric_labels)
