@@ -216,7 +216,9 @@ rule choose_judge:
     params:
         **job("choose_judge"),
     shell:
-        command("choose-judge", verdicts="{input.verdicts}", people="{input.people}", out="{output}")
+        command(
+            "choose-judge", verdicts="{input.verdicts}", people="{input.people}", out="{output}"
+        )
 
 
 rule correct_by_people:
