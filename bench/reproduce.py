@@ -22,7 +22,7 @@ os.chdir(ROOT)
 from maieutic.config.models import HostedModel
 from maieutic.launch.bill import bill_of
 from maieutic.launch.config_files import merged_configuration
-from maieutic.launch.lengths import Span
+from maieutic.launch.lengths import AmountRange
 from maieutic.plan.plan import Plan
 from maieutic.run_plan import plan_before_pins
 from maieutic.scores.printed import PAPERS, paper_title
@@ -90,9 +90,9 @@ class Bill(NamedTuple):
 
     requests: int | None
     has_more: bool
-    usd: Span | None
+    usd: AmountRange | None
     thinking: float
-    gpu_hours: Span | None
+    gpu_hours: AmountRange | None
     weights: float
     left_out: list[str]
     keys: list[str]

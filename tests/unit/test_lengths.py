@@ -12,7 +12,7 @@ from maieutic.config.models import HostedModel
 from maieutic.launch.bill import Bill, bill_of
 from maieutic.launch.lengths import (
     LENGTHS_FILE,
-    Span,
+    AmountRange,
     answer_span,
     by_model,
     known_replies,
@@ -62,7 +62,9 @@ def test_prompts_and_verdicts_hold_for_rows_that_they_were_not_fitted_to(data: P
         assert size.prompt_chars / CHARS_A_TOKEN == pytest.approx(mean(row[who]["usage"]["input_tokens"] for row in part), rel=TOLERANCE)  # fmt: skip
         if who == "judge":
             written = mean(row[who]["usage"]["output_tokens"] for row in part)
-            assert verdict_span(size.criteria, reasons=False) == pytest.approx(Span(written, written), rel=TOLERANCE)
+            assert verdict_span(size.criteria, reasons=False) == pytest.approx(
+                AmountRange(written, written), rel=TOLERANCE
+            )
 
 
 def test_an_answer_is_between_the_shortest_and_the_longest_known_model() -> None:
@@ -86,9 +88,9 @@ def test_thinking_is_bounded_by_the_budget(fields: dict, budget: int) -> None:
 
 
 @pytest.mark.parametrize(("bill", "text"), [
-    (Bill(None, 0, []), ""), (Bill(Span(0.001, 0.002), 0, []), "under 0.01 USD"),
-    (Bill(Span(1, 1), 0, []), "about 1.00 USD"), (Bill(Span(1, 2.5), 0, ["m"]), "between 1.00 and 2.50 USD; no price for m"),
-    (Bill(Span(1, 2), 30, []), "between 1.00 and 2.00 USD; at most 30.00 USD more for thinking"),
+    (Bill(None, 0, []), ""), (Bill(AmountRange(0.001, 0.002), 0, []), "under 0.01 USD"),
+    (Bill(AmountRange(1, 1), 0, []), "about 1.00 USD"), (Bill(AmountRange(1, 2.5), 0, ["m"]), "between 1.00 and 2.50 USD; no price for m"),
+    (Bill(AmountRange(1, 2), 30, []), "between 1.00 and 2.00 USD; at most 30.00 USD more for thinking"),
 ])  # fmt: skip
 def test_a_bill_is_one_line(bill: Bill, text: str) -> None:
     assert bill.text == text
@@ -105,4 +107,4 @@ def test_tutorbenchs_bill_is_narrow_and_names_thinking_apart() -> None:
     ]
     bill = bill_of(plan, parts)
     assert bill.usd is not None and bill.usd.high < 3 * bill.usd.low and bill.thinking > 100 and not bill.unpriced
-    assert span_text(Span(2, 2)) == "2.00"
+    assert span_text(AmountRange(2, 2)) == "2.00"

@@ -30,7 +30,7 @@ from maieutic.people.reliability import (
     share_variance,
 )
 from maieutic.people.sample import Candidate, Key, assign_units, draw_sample, guideline_version
-from maieutic.people.school import PASS_MARK, School, desired_labels, read_school, school_of, sheets_with_school
+from maieutic.people.school import PASS_MARK, School, desired_by_criterion, read_school, school_of, sheets_with_school
 from maieutic.report.trust import why_uncorrected
 from maieutic.tools.labelling import with_school, write_sample
 from maieutic.validation.corrected_rates import corrected_rates
@@ -89,7 +89,7 @@ def test_a_school_may_have_a_mark_of_its_encoding_and_any_line_ends_within_texts
 
 def test_a_checklist_has_desired_labels_too() -> None:
     rubric = read_rubric("kmp_followup_problems").rubric
-    assert desired_labels(rubric) == dict.fromkeys(rubric.criteria, "pass")
+    assert desired_by_criterion(rubric) == dict.fromkeys(rubric.criteria, "pass")
 
 
 # A sample with a school ---------------------------------------------------------------------------------------------

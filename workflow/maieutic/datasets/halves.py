@@ -24,12 +24,12 @@ def accuracies_on_halves(
     names = sorted({*problems})
     first_half = set(ranked_by_seed(names, sampling.seed)[: len(names) // 2])
     return {
-        CHOSEN_ON: accuracy_of([answer for answer in answers if answer[0] in first_half], sampling),
-        SHOWN_ON: accuracy_of([answer for answer in answers if answer[0] not in first_half], sampling),
+        CHOSEN_ON: share_of_right([answer for answer in answers if answer[0] in first_half], sampling),
+        SHOWN_ON: share_of_right([answer for answer in answers if answer[0] not in first_half], sampling),
     }
 
 
-def accuracy_of(answers: Sequence[tuple[str, bool]], sampling: BootstrapSettings) -> Accuracy:
+def share_of_right(answers: Sequence[tuple[str, bool]], sampling: BootstrapSettings) -> Accuracy:
     """Return the share of right answers with its interval and the number of answers."""
     right = [float(is_right) for _, is_right in answers]
     estimate = estimate_statistic(SHARE, right, [problem for problem, _ in answers], sampling)

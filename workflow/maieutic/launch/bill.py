@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from maieutic.config.models import HostedModel
-from maieutic.launch.lengths import NOTHING, Span, span_text, thinking_budget
+from maieutic.launch.lengths import NOTHING, AmountRange, span_text, thinking_budget
 from maieutic.launch.requests import NewRequests
 from maieutic.plan.plan import Plan
 
@@ -21,7 +21,7 @@ class Bill(NamedTuple):
     thinking; unpriced: models without a price.
     """
 
-    usd: Span | None
+    usd: AmountRange | None
     thinking: float
     unpriced: list[str]
 
@@ -48,6 +48,6 @@ def bill_of(plan: Plan, planned: Iterable[NewRequests]) -> Bill:
             unpriced[part.model] = None
             continue
         ends = (price.usd(part.prompt_tokens, answer, batched=entry.batch) for answer in part.answer_tokens)
-        usd = (usd or NOTHING).plus(Span(*ends))
+        usd = (usd or NOTHING).plus(AmountRange(*ends))
         thinking += price.usd(0, part.requests * thinking_budget(entry), batched=entry.batch)
     return Bill(usd, thinking, list(unpriced))

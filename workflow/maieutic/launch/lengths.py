@@ -25,35 +25,35 @@ ASSUMED_ANSWER_CHARS = 600.0  # typical length of an answer to a task of unknown
 ASSUMED_THINKING = 2048  # most tokens of thinking before an answer, for models that set no budget themselves
 
 
-class Span(NamedTuple):
+class AmountRange(NamedTuple):
     """A quantity between two ends, both included. They are equal if it is known."""
 
     low: float
     high: float
 
-    def plus(self, other: Span) -> Span:
+    def plus(self, other: AmountRange) -> AmountRange:
         """Return the sum, each end by itself."""
-        return Span(self.low + other.low, self.high + other.high)
+        return AmountRange(self.low + other.low, self.high + other.high)
 
-    def times(self, factor: float) -> Span:
+    def times(self, factor: float) -> AmountRange:
         """Return the multiple. factor: not negative."""
-        return Span(self.low * factor, self.high * factor)
+        return AmountRange(self.low * factor, self.high * factor)
 
 
-NOTHING = Span(0.0, 0.0)
+NOTHING = AmountRange(0.0, 0.0)
 
 
-def total_of(spans: Sequence[Span]) -> Span:
+def total_of(spans: Sequence[AmountRange]) -> AmountRange:
     """Return the sum of some quantities."""
-    return Span(sum(span.low for span in spans), sum(span.high for span in spans))
+    return AmountRange(sum(span.low for span in spans), sum(span.high for span in spans))
 
 
-def known(value: float) -> Span:
+def known(value: float) -> AmountRange:
     """Return a known quantity."""
-    return Span(value, value)
+    return AmountRange(value, value)
 
 
-def span_text(span: Span, form: str = ",.2f") -> str:
+def span_text(span: AmountRange, form: str = ",.2f") -> str:
     """Return a quantity as text: `between 1.20 and 3.40`, or one number if both ends are printed alike."""
     low, high = (format(end, form) for end in span)
     return low if low == high else f"between {low} and {high}"
@@ -93,7 +93,7 @@ def by_model(replies: Sequence[KnownReplies]) -> dict[str, float]:
 
 
 @cache
-def spread_of_models() -> Span:
+def spread_of_models() -> AmountRange:
     """Return the mean lengths of the shortest and of the longest model, relative to the mean of all models.
 
     From the tasks to which several models replied.
@@ -104,11 +104,11 @@ def spread_of_models() -> Span:
         if len(lengths := by_model(replies)) > 1
         for tokens in lengths.values()
     ]
-    return Span(min(relative), max(relative))
+    return AmountRange(min(relative), max(relative))
 
 
 @cache
-def ratio_to_reference() -> Span:
+def ratio_to_reference() -> AmountRange:
     """Return the lengths of models' replies relative to the human references: of the shortest and longest model."""
     ratios = [
         entry.tokens * CHARS_A_TOKEN / entry.reference
@@ -116,10 +116,10 @@ def ratio_to_reference() -> Span:
         for entry in replies
         if entry.reference
     ]
-    return Span(min(ratios), max(ratios))
+    return AmountRange(min(ratios), max(ratios))
 
 
-def answer_span(benchmark: str, task: str, reference_chars: float) -> Span:
+def answer_span(benchmark: str, task: str, reference_chars: float) -> AmountRange:
     """Return the tokens of one answer to a task: of the known model with the shortest answers to that with the longest.
 
     If one model's replies to the task are known, models differ from it as they differ on other tasks. If none is, their
@@ -128,19 +128,19 @@ def answer_span(benchmark: str, task: str, reference_chars: float) -> Span:
     """
     lengths = by_model(known_replies().get((benchmark, task), []))
     if len(lengths) > 1:
-        return Span(min(lengths.values()), max(lengths.values()))
+        return AmountRange(min(lengths.values()), max(lengths.values()))
     if lengths:
         return spread_of_models().times(next(iter(lengths.values())))
     return ratio_to_reference().times(reference_chars / CHARS_A_TOKEN)
 
 
-def verdict_span(criteria: float, reasons: bool = True) -> Span:
+def verdict_span(criteria: float, reasons: bool = True) -> AmountRange:
     """Return the tokens of a judge's answer; with reasons, from none to a sentence on each criterion.
 
     criteria: number of criteria in the question, 0 for a question that names none.
     """
     parts = max(1.0, criteria)
-    return Span(parts * VERDICT_TOKENS, parts * (VERDICT_TOKENS + REASON_TOKENS * reasons))
+    return AmountRange(parts * VERDICT_TOKENS, parts * (VERDICT_TOKENS + REASON_TOKENS * reasons))
 
 
 def thinking_budget(entry: Model) -> int:

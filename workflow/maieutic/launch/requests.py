@@ -33,7 +33,7 @@ from maieutic.launch.answers_on_file import (
 from maieutic.launch.lengths import (
     ASSUMED_ANSWER_CHARS,
     NOTHING,
-    Span,
+    AmountRange,
     answer_span,
     known,
     total_of,
@@ -66,7 +66,7 @@ class NewRequests(NamedTuple):
     model: str
     requests: int | None
     prompt_tokens: float = 0.0
-    answer_tokens: Span = NOTHING
+    answer_tokens: AmountRange = NOTHING
     exact: bool = False
     answered: bool = False
     in_batches: int = 0
@@ -88,7 +88,7 @@ class EstimatedRequests(NamedTuple):
 
     requests: int | None
     prompt_tokens: float = 0.0
-    answer_tokens: Span = NOTHING
+    answer_tokens: AmountRange = NOTHING
     least: int = 0
 
 
@@ -350,7 +350,7 @@ def tokens_of_chars(chars: float) -> float:
     return chars / CHARS_A_TOKEN
 
 
-def mean_answer_tokens(on_file: AnswersOnFile, loaded_cards: Sequence[LoadedCard]) -> Span:
+def mean_answer_tokens(on_file: AnswersOnFile, loaded_cards: Sequence[LoadedCard]) -> AmountRange:
     """Return the mean number of tokens per answer, from answers on file or else from the lengths of known replies."""
     journals = [on_file.journal.answers, *on_file.journal.answers.others]
     entries = (entry for answers in journals for entry in answers.values())
@@ -364,7 +364,7 @@ def mean_answer_tokens(on_file: AnswersOnFile, loaded_cards: Sequence[LoadedCard
 
 
 def unanswered_requests(
-    stage: str, asker: str, model: str, on_file: AnswersOnFile, later: int, answer: Span
+    stage: str, asker: str, model: str, on_file: AnswersOnFile, later: int, answer: AmountRange
 ) -> NewRequests:
     """Count the requests without an answer on file, and estimate their tokens.
 

@@ -97,7 +97,7 @@ def read_reliability(path: Path) -> dict[tuple[str, str], Reliability]:
             continue
         key = unquote_cell(row.get("annotator") or "").strip(), unquote_cell(row.get("criterion") or "").strip()
         try:
-            (hits, desired), (rejections, others) = map(counts_of, cells)
+            (hits, desired), (rejections, others) = map(parse_counts, cells)
         except ValueError:
             names = " and ".join(RELIABILITY_COLUMNS)
             problem = f"expected right answers of all in {names}, found {' and '.join(map(repr, cells))}"
@@ -114,7 +114,7 @@ def read_reliability(path: Path) -> dict[tuple[str, str], Reliability]:
     return known
 
 
-def counts_of(cell: str) -> tuple[int, int]:
+def parse_counts(cell: str) -> tuple[int, int]:
     """Return the numbers of a cell such as 18/20. Raises ValueError for other text."""
     right, number = map(int, cell.split("/"))
     if not 0 <= right <= number:

@@ -140,7 +140,7 @@ def read_school(path: Path, rubric: Rubric) -> list[SchoolUnit]:
             problem = f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"
             faults.append(UserError(f"{path}:{number}", problem, fix))
             continue
-        faults += label_faults(f"{path}:{number}", unit, rubric)
+        faults += faults_of_unit(f"{path}:{number}", unit, rubric)
         units.append(unit)
     missing = [part for part in PARTS if not any(unit.part == part for unit in units)]
     if missing and not faults:
@@ -150,7 +150,7 @@ def read_school(path: Path, rubric: Rubric) -> list[SchoolUnit]:
     return units
 
 
-def label_faults(place: str, unit: SchoolUnit, rubric: Rubric) -> list[UserError]:
+def faults_of_unit(place: str, unit: SchoolUnit, rubric: Rubric) -> list[UserError]:
     """Return the faults of a line: unknown criteria and labels, and criteria without a label."""
     questions = criterion_questions(rubric, rubric.criteria)
     faults = []
@@ -185,12 +185,12 @@ def school_of(
         units[name] = Unit(name, Candidate(SCHOOL_TASK, item, "", (line.response,), criteria), SCHOOL_TASK, 1.0, True)
         parts[line.part].append(name)
         labels[name], reasons[name] = line.labels, line.reasons
-    desired = desired_labels(rubric)
+    desired = desired_by_criterion(rubric)
     school = School(pass_mark=pass_mark, units=parts, labels=labels, reasons=reasons, desired=desired)
     return school, list(units.values())
 
 
-def desired_labels(rubric: Rubric) -> dict[str, str]:
+def desired_by_criterion(rubric: Rubric) -> dict[str, str]:
     """Return the desired label of each criterion of a rubric that has one."""
     desired = {name: rubric.rules.desired_label(criterion.desired) for name, criterion in rubric.criteria.items()}
     return {name: label for name, label in desired.items() if label is not None}

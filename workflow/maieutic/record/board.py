@@ -321,7 +321,7 @@ def write_board(
     results, names = place / paths.ROOT, board_names(passed)
     for submission in passed if not results.exists() else ():
         take_over(submission, names, results)
-    plan = board_plan(passed, names, note_of(passed, refused, claims, names))
+    plan = board_plan(passed, names, note_on_submissions(passed, refused, claims, names))
     with folder_of_run(results):
         for job in jobs_of_run(plan, results):
             if not job.missing and not all(Path(path).exists() for path in job.outputs):
@@ -434,7 +434,7 @@ def board_plan(passed: list[Submission], names: Mapping[tuple[str, str], str], n
     return unchecked_plan(config)
 
 
-def note_of(
+def note_on_submissions(
     passed: list[Submission],
     refused: list[UserError],
     claims: list[Claim],

@@ -135,7 +135,7 @@ class PaperTally(NamedTuple):
         return sum(self.counts.values()) - self.counts["follows"] - self.counts["contradicts"]
 
 
-def tally_of(run: ReportInput, benchmark: str, displays: list[DisplayTally]) -> PaperTally:
+def paper_tally(run: ReportInput, benchmark: str, displays: list[DisplayTally]) -> PaperTally:
     """Return the tally of one benchmark's paper."""
     counts, lacks = Counter[str](), Counter[str]()
     for display in displays:
@@ -201,7 +201,7 @@ def printed_numbers_section(
     run: ReportInput, comparisons: Mapping[str, Mapping[str, Any] | None]
 ) -> dict[str, Any] | None:
     """Return the variables of the page with every printed number, or None for a run without papers."""
-    papers = [tally_of(run, name, printed_numbers(run, name, comparisons.get(name))) for name in papers_of(run)]
+    papers = [paper_tally(run, name, printed_numbers(run, name, comparisons.get(name))) for name in papers_of(run)]
     if not papers:
         return None
     return {
@@ -209,12 +209,12 @@ def printed_numbers_section(
         "lacks": LACKS,
         "papers": papers,
         "asks_models": asks_models(run),
-        "total": total_of(papers),
+        "total": sum_of_tallies(papers),
         "absent": absent_parts(run),
     }
 
 
-def total_of(papers: Sequence[PaperTally]) -> PaperTally:
+def sum_of_tallies(papers: Sequence[PaperTally]) -> PaperTally:
     """Return the tally of all papers."""
     counts, lacks = Counter[str](), Counter[str]()
     for paper in papers:

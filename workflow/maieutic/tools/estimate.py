@@ -18,7 +18,7 @@ from maieutic.launch.lengths import (
     NOTHING,
     REASON_TOKENS,
     VERDICT_TOKENS,
-    Span,
+    AmountRange,
     known_replies,
     span_text,
     total_of,
@@ -42,7 +42,7 @@ from maieutic.tools.serving_time import (
 )
 
 EXAMPLE_TOKENS = 1500  # of a conversation: KMP-Pile's have 9.3 exchanges with 40 words a turn, WildChat's more
-TRAINING_SHARES = Span(0.3, 0.4)  # of a GPU's peak, in full fine-tuning of models of 1B to 10B
+TRAINING_SHARES = AmountRange(0.3, 0.4)  # of a GPU's peak, in full fine-tuning of models of 1B to 10B
 # The papers' times on one GPU: training a reward model and classifiers, scoring one model's replies (MathTutorBench,
 # sections 4.3 and B, appendix C.2). Newer GPUs take down to a tenth.
 REWARD_HOURS, CLASSIFIER_HOURS, SCORING_HOURS = 1.0, 0.25, 1 / 6
@@ -76,9 +76,9 @@ class EstimateRow(NamedTuple):
     model: str
     requests: int | None
     prompt_tokens: float
-    answer_tokens: Span
-    usd: Span | None
-    gpu_hours: Span | None
+    answer_tokens: AmountRange
+    usd: AmountRange | None
+    gpu_hours: AmountRange | None
     about: str = ""
     has_more: bool = False
 
@@ -92,10 +92,10 @@ def estimate_rows(plan: Plan, gpu: str, jobs: list[NewRequests]) -> list[Estimat
     for part in jobs:
         parts[part.stage, part.model].append(part)
     rows = [estimate_row(plan, stage, model, of_model, gpu) for (stage, model), of_model in parts.items()]
-    return [*rows, *training_rows(plan, gpu)]
+    return [*rows, *training_estimates(plan, gpu)]
 
 
-def training_rows(plan: Plan, gpu: str) -> list[EstimateRow]:
+def training_estimates(plan: Plan, gpu: str) -> list[EstimateRow]:
     """Return a row for each tuning and trained grader of a run, and for the scoring by each reward model.
 
     The hours are those of all GPUs. gpu: type of the GPUs.
@@ -106,7 +106,7 @@ def training_rows(plan: Plan, gpu: str) -> list[EstimateRow]:
         if gpus and tuning.steps and (size := parameter_count(tuning.base, base)) is not None:
             operations = 6e9 * size.active * tuning.steps * tuning.batch_size * min(EXAMPLE_TOKENS, tuning.max_length)
             shares = (TRAINING_SHARES.high, TRAINING_SHARES.low)
-            hours = Span(*(operations / (share * GPUS[gpu].operations) / 3600 for share in shares))
+            hours = AmountRange(*(operations / (share * GPUS[gpu].operations) / 3600 for share in shares))
             rows.append(EstimateRow("tunings", name, None, 0.0, NOTHING, None, hours))
     for name in plan.used_models:
         entry = plan.models[name]
@@ -115,8 +115,8 @@ def training_rows(plan: Plan, gpu: str) -> list[EstimateRow]:
         train = entry.train if isinstance(entry, CriteriaModel) or (entry.train and entry.train.mix) else None
         tutors = len(plan.run.tutors) if isinstance(entry, RewardModel) and name in plan.run.reward_models else 0
         longest = CLASSIFIER_HOURS if isinstance(entry, CriteriaModel) else REWARD_HOURS
-        hours = Span(0.1 * longest, longest) if train else NOTHING
-        hours = hours.plus(Span(0.1 * SCORING_HOURS, SCORING_HOURS).times(tutors))
+        hours = AmountRange(0.1 * longest, longest) if train else NOTHING
+        hours = hours.plus(AmountRange(0.1 * SCORING_HOURS, SCORING_HOURS).times(tutors))
         if hours.high:
             rows.append(EstimateRow("graders", name, None, 0.0, NOTHING, None, hours.times(entry.needs.gpus)))
     return rows
@@ -127,7 +127,7 @@ def estimate_row(plan: Plan, stage: str, model: str, jobs: list[NewRequests], gp
     known = [job.requests for job in jobs if job.requests is not None]
     prompts, answers = sum(job.prompt_tokens for job in jobs), total_of([job.answer_tokens for job in jobs])
     served = [gpu_jobs(plan, jobs, gpu, end) for end in (0, 1)]
-    hours = Span(*(sum(job.gpus * job.seconds for job in end) / 3600 for end in served)) if served[0] else None
+    hours = AmountRange(*(sum(job.gpus * job.seconds for job in end) / 3600 for end in served)) if served[0] else None
     requests, has_more = sum(known) if known else None, len(known) < len(jobs)
     usd = bill_of(plan, jobs).usd
     return EstimateRow(stage, model, requests, prompts, answers, usd, hours, about(jobs), has_more)
@@ -297,6 +297,6 @@ def estimate_cells(row: EstimateRow) -> list[str]:
     ]
 
 
-def range_cell(span: Span, form: str) -> str:
+def range_cell(span: AmountRange, form: str) -> str:
     """Return a quantity as a cell of a table."""
     return span_text(span, form).removeprefix("between ").replace(" and ", " to ")

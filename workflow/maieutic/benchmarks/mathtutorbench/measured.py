@@ -144,7 +144,7 @@ def published_replies(run: ReportInput) -> MeasuredTable:
     }
 
 
-def remarks(run: ReportInput) -> list[str]:
+def remarks_on_papers(run: ReportInput) -> list[str]:
     """Return what the two readings of published replies say: the widest gap between them."""
     shares: dict[tuple[str, str], dict[str, float]] = {}
     places = published_replies(run).keys()
@@ -163,7 +163,7 @@ def remarks(run: ReportInput) -> list[str]:
     ]
 
 
-REMARKS = remarks
+REMARKS = remarks_on_papers
 MEASURED = {
     "1": table_1,
     "2": table_2,

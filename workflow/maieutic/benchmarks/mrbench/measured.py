@@ -70,7 +70,7 @@ def table_7(run: ReportInput) -> MeasuredTable:
     }
 
 
-def remarks(run: ReportInput) -> list[str]:
+def remarks_on_release(run: ReportInput) -> list[str]:
     """Return what is known of the release from which the paper's tables were computed."""
     counts = {subset: dialogues(run, BENCHMARK, subset) for subset in PRINTED_N}
     if not all(counts.values()):
@@ -118,7 +118,7 @@ def dialogues(run: ReportInput, release: str, subset: str) -> int:
     return int(statistics[subset]["dialogues"]) if statistics else 0
 
 
-REMARKS = remarks
+REMARKS = remarks_on_release
 MEASURED: dict[str, Callable[[ReportInput], MeasuredTable]] = {
     **{table: partial(rates, table=table) for table in SUBSET_SUFFIXES},
     **{str(table): partial(correlations, table=str(table)) for table in CRITIC_TABLES.values()},
