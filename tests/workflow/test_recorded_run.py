@@ -84,7 +84,8 @@ def test_a_run_without_tutors_shows_floors_ceilings_and_released_labels(
     assert "requests sent: none" in done.stdout
     page = (folder / "results/report/index.html").read_text(encoding="utf-8")
     assert "released data only" in page and "No tutor is evaluated in this run." in page
-    assert re.search(r"208 of 208 printed cells measured</b>:\s*<b>6 reproduced</b>, 0 differ, 202 of another release", page)
+    measured = r"208 of 208 printed cells measured</b>:\s*<b>6 reproduced</b>, 0 differ, 202 of another release"
+    assert re.search(measured, page)
     assert 'data-start="#/printed"' in page, "such a run opens on the papers' numbers"
     tally = (
         pd.read_csv(folder / "results/report/tables/printed-every-printed-number.csv").set_index("Paper").loc["MRBench"]
