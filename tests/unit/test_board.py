@@ -176,33 +176,44 @@ def reward_file(folder: Path) -> str:
     return next(str(path.relative_to(folder)) for path in folder.rglob("rewards/replies/*/*/qwen.jsonl"))
 
 
-def altered_reply(place: int) -> Callable[[Path], str]:
-    """Return a change of one reply: it asks where it did not, and the other way round."""
+def changed_replies(edit: Callable[[list[Reply]], str]) -> Callable[[Path], str]:
+    """Return a change of a submission's replies. edit: changes their list, and returns the expected message."""
 
     def change(folder: Path) -> str:
         path = folder / f"results/replies/{BENCHMARK}/qwen.jsonl"
         replies = read_records(path, Reply)
-        other = "No." if "?" in replies[place].text else "Why?"
-        turn = replies[place].turns[0].model_copy(update={"text": other})
-        replies[place] = replies[place].model_copy(update={"turns": [turn]})
+        message = edit(replies)
         write_records(path, replies)
-        return rf"grades/{BENCHMARK}/_parsers/qwen\.jsonl: .*"
+        return message
 
     return change
+
+
+def change_turn(replies: list[Reply], place: int, **changes: str) -> None:
+    """Change the turn of one reply."""
+    turn = replies[place].turns[0].model_copy(update=changes)
+    replies[place] = replies[place].model_copy(update={"turns": [turn]})
+
+
+def altered_reply(place: int) -> Callable[[Path], str]:
+    """Return a change of one reply: it asks where it did not, and the other way round."""
+
+    def edit(replies: list[Reply]) -> str:
+        change_turn(replies, place, text="No." if "?" in replies[place].text else "Why?")
+        return rf"grades/{BENCHMARK}/_parsers/qwen\.jsonl: .*"
+
+    return changed_replies(edit)
 
 
 def swapped(first: int, second: int) -> Callable[[Path], str]:
     """Return a change of the order of two replies."""
 
-    def change(folder: Path) -> str:
-        path = folder / f"results/replies/{BENCHMARK}/qwen.jsonl"
-        replies = read_records(path, Reply)
+    def edit(replies: list[Reply]) -> str:
         expected = replies[first].id
         replies[first], replies[second] = replies[second], replies[first]
-        write_records(path, replies)
         return rf"qwen\.jsonl: order: the reply to .* stands where that to {expected} belongs"
 
-    return change
+    return changed_replies(edit)
 
 
 def fewer(items: bool, number: int) -> Callable[[Path], str]:
@@ -233,15 +244,11 @@ def other_protocol(protocol: str) -> Callable[[Path], str]:
 def other_prompt(place: int) -> Callable[[Path], str]:
     """Return a change of one prompt's hash."""
 
-    def change(folder: Path) -> str:
-        path = folder / f"results/replies/{BENCHMARK}/qwen.jsonl"
-        replies = read_records(path, Reply)
-        turn = replies[place].turns[0].model_copy(update={"messages": f"sha256:{'0' * 64}"})
-        replies[place] = replies[place].model_copy(update={"turns": [turn]})
-        write_records(path, replies)
+    def edit(replies: list[Reply]) -> str:
+        change_turn(replies, place, messages=f"sha256:{'0' * 64}")
         return rf"protocol: {replies[place].id} of .* was not asked as released prescribes"
 
-    return change
+    return changed_replies(edit)
 
 
 def other_reward(place: int) -> Callable[[Path], str]:
@@ -281,6 +288,27 @@ def test_an_altered_submission_is_refused_by_file_and_first_value(
     with pytest.raises(UserError, match=rf"^changed: .*{message}"):
         board(tmp_path / "subs", out=tmp_path / "board")
     assert not (tmp_path / "board").exists()
+
+
+@pytest.mark.parametrize("cells", [-1, 1])
+def test_rows_with_other_numbers_of_cells_are_refused(cells: int, submission: Path, tmp_path: Path) -> None:
+    """A column that is missing, or one too many, is an alteration too."""
+    folder = tmp_path / "subs/changed"
+    shutil.copytree(submission, folder)
+    path = folder / f"leaderboards/{BENCHMARK}.csv"
+    rows = [line.split(",") for line in path.read_text(encoding="utf-8").splitlines()]
+    changed = [[*row, "1"] if cells > 0 else row[:cells] for row in rows]
+    path.write_text("".join(f"{','.join(row)}\n" for row in changed), encoding="utf-8")
+    write_manifest(folder)
+    with pytest.raises(
+        UserError, match=rf"^changed: leaderboards/{BENCHMARK}\.csv, row 0: expected \d+ cells, found \d+"
+    ):
+        board(tmp_path / "subs", out=tmp_path / "board")
+
+
+def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="none: is not a folder"):
+        board(tmp_path / "none", out=tmp_path / "board")
 
 
 def test_a_refused_submission_does_not_stop_the_others(submission: Path, data: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import json
 import logging
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -79,7 +80,7 @@ def board(folder: Path, /, *, out: Path = Path("board"), most_mb: float = MOST_R
     """Recompute every score of submissions without a model, and rank their tutors on one page.
 
     Submissions are folders or .zip files by `maieutic share --submission`; CSV files in the form of `maieutic export
-    --to leaderboard` are listed as claims. Altered submissions are refused by file and first value.
+    leaderboard` are listed as claims. Altered submissions are refused by file and first value.
 
     Args:
         folder: folder with the submissions
@@ -91,6 +92,8 @@ def board(folder: Path, /, *, out: Path = Path("board"), most_mb: float = MOST_R
     """
     if out.exists() and not (out / "board.csv").is_file():
         raise UserError("--out", f"{out} exists and is no board", "pass another --out")
+    if not folder.is_dir():
+        raise UserError(str(folder), "is not a folder", "pass the folder with the submissions")
     archives = [path for path in sorted(folder.iterdir()) if path.suffix == ".zip" or (path / MANIFEST).is_file()]
     claims = [claim for path in sorted(folder.glob("*.csv")) for claim in claims_in(path)]
     if not archives:
@@ -233,7 +236,10 @@ def check_rows(plan: RulePlan, run: Path, results: Path, folder: Path) -> None:
         if len(received) != len(rows):
             raise UserError(name, f"expected {len(rows) - 1} rows, found {len(received) - 1}", ASK_SENDER)
         for number, (row, expected) in enumerate(zip(received, rows, strict=True)):
-            for column, value, computed in zip(rows[0], row, expected, strict=False):
+            if len(row) != len(expected):
+                place = f"{name}, row {number}"
+                raise UserError(place, f"expected {len(expected)} cells, found {len(row)}", ASK_SENDER)
+            for column, value, computed in zip(rows[0], row, expected, strict=True):
                 if value != computed:
                     place = f"{name}, row {number}, {column}"
                     raise UserError(place, f"found {value!r}, recomputed {computed!r}", ASK_SENDER)
@@ -274,7 +280,9 @@ def claims_in(path: Path) -> Iterator[Claim]:
         columns = ["model", "revision", "protocol"]
         if (reader.fieldnames or [])[:3] != columns:
             problem = f"expected the columns {', '.join(columns)}, then task/metric"
-            raise UserError(str(path), problem, "write it by `maieutic export --to leaderboard`, or move it elsewhere")
+            raise UserError(
+                str(path), problem, "write it by `maieutic export leaderboard --out FOLDER`, or move it elsewhere"
+            )
         for row in reader:
             values = {name: value for name, value in row.items() if name not in columns and value}
             yield Claim(path.name, row["model"], row["revision"], row["protocol"], values)
@@ -338,8 +346,8 @@ def write_board(
 def board_names(passed: list[Submission]) -> dict[tuple[str, str], str]:
     """Return the name on the board of each submission's tutors: its own, with the submission's if several share it."""
     tutors = [(submission.name, tutor) for submission in passed for tutor in submission.plan.run.tutors]
-    shared = {tutor for _, tutor in tutors if [name for _, name in tutors].count(tutor) > 1}
-    return {(name, tutor): f"{tutor}-{name}" if tutor in shared else tutor for name, tutor in tutors}
+    numbers = Counter(tutor for _, tutor in tutors)
+    return {(name, tutor): f"{tutor}-{name}" if numbers[tutor] > 1 else tutor for name, tutor in tutors}
 
 
 def take_over(submission: Submission, names: Mapping[tuple[str, str], str], results: Path) -> None:
