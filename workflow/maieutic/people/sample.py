@@ -184,9 +184,7 @@ def draw_sample(
     for stratum, number in allocate_sample(sizes, weights, n).items():
         for candidate in draw.sample(strata[stratum], number):
             about = f"{salt}:{seed}:{candidate.task}:{candidate.item.id}:{candidate.tutor}:{candidate.against}"
-            # The name begins with a letter, since a spreadsheet would convert a name of digits to a number.
-            name = "u" + hashlib.sha256(about.encode()).hexdigest()[:9]
-            units.append(Unit(name, candidate, stratum, number / sizes[stratum], draw.random() < 0.5))
+            units.append(Unit(unit_name(about), candidate, stratum, number / sizes[stratum], draw.random() < 0.5))
     draw.shuffle(units)
     return units
 
@@ -216,6 +214,14 @@ def assign_units(
         for _ in range(overlap if several else 1):
             sheets[next(rotation)].append(unit.name)
     return sheets
+
+
+def unit_name(text: str) -> str:
+    """Return the name of a unit, which does not tell the text that it is made of.
+
+    It begins with a letter, since a spreadsheet would convert a name of digits to a number.
+    """
+    return "u" + hashlib.sha256(text.encode()).hexdigest()[:9]
 
 
 def source_of(item: Item) -> str:

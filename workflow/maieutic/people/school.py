@@ -7,7 +7,6 @@ error rates, which the corrected rates take into account (`maieutic.people.relia
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from maieutic.config.rubrics import Rubric
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Record
 from maieutic.people.reliability import Reliability
-from maieutic.people.sample import Candidate, Unit, criterion_questions
+from maieutic.people.sample import Candidate, Unit, criterion_questions, unit_name
 
 PARTS = ("training", "quiz", "gold")
 PASS_MARK = 0.8
@@ -123,7 +122,10 @@ def quiz_digest(unit: str, criterion: str, label: str) -> int:
 
 
 def read_school(path: Path, rubric: Rubric) -> list[SchoolUnit]:
-    """Return the units of a school's file (JSON lines). Raises UserError that names every invalid line."""
+    """Return the units in a file for the training of annotators (JSON lines, UTF-8).
+
+    Raises UserError that names every invalid line.
+    """
     fix = 'write lines with part, vars, response, labels and reasons, as in {"part": "quiz", "vars": {...}, ...}'
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")  # a text may contain other ends of lines
@@ -179,7 +181,8 @@ def school_of(
     for number, line in enumerate(lines):
         name = unit_name(f"{salt}:{seed}:school:{number}")
         item = Item(id=f"school-{number}", task=SCHOOL_TASK, cluster=f"school-{number}", vars=line.vars, reference={})
-        # A hidden unit asks every question, as the others do, although the labels of some may not be known.
+        # A hidden unit has the questions of all criteria, so that it looks like a sampled reply. Answers to questions
+        # without a known label are not evaluated.
         chosen = rubric.criteria if line.part == "gold" else line.labels
         criteria = {criterion: rubric.criteria[criterion] for criterion in chosen}
         units[name] = Unit(name, Candidate(SCHOOL_TASK, item, "", (line.response,), criteria), SCHOOL_TASK, 1.0, True)
@@ -194,11 +197,6 @@ def desired_by_criterion(rubric: Rubric) -> dict[str, str]:
     """Return the desired label of each criterion of a rubric that has one."""
     desired = {name: rubric.rules.desired_label(criterion.desired) for name, criterion in rubric.criteria.items()}
     return {name: label for name, label in desired.items() if label is not None}
-
-
-def unit_name(text: str) -> str:
-    """Return the name of a unit, made as those of a sample."""
-    return "u" + hashlib.sha256(text.encode()).hexdigest()[:9]
 
 
 def sheets_with_school(
