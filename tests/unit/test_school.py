@@ -33,7 +33,8 @@ from maieutic.people.sample import Candidate, Key, assign_units, draw_sample, gu
 from maieutic.people.school import PASS_MARK, School, desired_by_criterion, read_school, school_of, sheets_with_school
 from maieutic.report.trust import why_uncorrected
 from maieutic.tools.labelling import with_school, write_sample
-from maieutic.validation.corrected_rates import corrected_rates
+from maieutic.validation.corrected_rates import corrected_rates, survey_rate
+from maieutic.validation.survey_estimators import CorrectedRate, corrected_interval
 
 RUBRIC = read_rubric("mrbench_taxonomy")
 CRITERION = "Actionability"
@@ -433,6 +434,16 @@ def test_labels_that_contradict_the_error_rates_give_no_rate() -> None:
     assert by_metric["ppi"].value is None and by_metric["ppi_labels"].value is None
     assert by_metric["ppi"].clusters == 60 and by_metric["ppi_judge"].value == pytest.approx(29 / 200)
     assert "contradict" in why_uncorrected(by_metric["ppi"], by_metric["ppi_labels"])
+
+
+def test_only_rates_of_corrected_labels_may_contradict_error_rates() -> None:
+    """Weighted samples can give rates above 1. They stay as they were where no annotator's errors are known."""
+    parts = CorrectedRate(1.2, sampling=1e-4, spread=0.01, replies=100, n=40, degrees_used=1, judge_weight=0.5)
+    plain = survey_rate(parts, None)
+    assert plain is not None and plain.value == 1.2 and plain.interval == corrected_interval(parts)
+    assert survey_rate(parts, 1e-4) is None
+    near = survey_rate(parts._replace(value=1.01), 1e-4)
+    assert near is not None and near.value == 1.0
 
 
 def test_differences_are_widened_by_the_uncertainty_of_error_rates() -> None:

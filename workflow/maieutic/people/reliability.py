@@ -25,7 +25,8 @@ class Reliability(NamedTuple):
     """An annotator's answers to known units under one criterion.
 
     hits: units with the desired label that were labelled so; desired: number of these units; rejections: units with
-    another label that were not labelled as desired; others: number of these units.
+    another label that were not labelled as desired; others: number of these units. Shares exist only if both numbers of
+    units are above zero (`is_usable`).
     """
 
     hits: int
@@ -35,13 +36,13 @@ class Reliability(NamedTuple):
 
     @property
     def sensitivity(self) -> float:
-        """Share of the units with the desired label that were labelled so; 1 without such units."""
-        return self.hits / self.desired if self.desired else 1.0
+        """Share of the units with the desired label that were labelled so."""
+        return self.hits / self.desired
 
     @property
     def specificity(self) -> float:
-        """Share of the units with another label that were not labelled as desired; 1 without such units."""
-        return self.rejections / self.others if self.others else 1.0
+        """Share of the units with another label that were not labelled as desired."""
+        return self.rejections / self.others
 
     @property
     def skill(self) -> float:

@@ -98,19 +98,19 @@ def with_annotator_errors(value: float, interval: Interval, variance: float) -> 
     return CorrectedMean(min(max(value, 0.0), 1.0), Interval(max(low, 0.0), min(high, 1.0)))
 
 
-def survey_rate(parts: CorrectedRate, variance: float) -> CorrectedMean | None:
-    """Return the rate of a sample with known design; None if it contradicts the annotators' known error rates.
+def survey_rate(parts: CorrectedRate, variance: float | None) -> CorrectedMean | None:
+    """Return the rate of a sample whose sampling probabilities are known, with its interval.
 
-    variance: variance that comes from the annotators' error rates.
+    variance: variance that comes from the annotators' error rates, None for labels that are not corrected for them. A
+    rate of corrected labels lies within 0 to 1; None if it contradicts the error rates.
     """
+    if variance is None:
+        return CorrectedMean(parts.value, corrected_interval(parts))
     parts = parts._replace(sampling=parts.sampling + variance)
     reach = NORMAL_QUANTILE * math.sqrt(max(parts.variance, 0.0))
     if not -reach <= parts.value <= 1 + reach:
         return None
-    return CorrectedMean(parts.value, corrected_interval(parts))
-
-
-NO_VALUES: Mapping[tuple[str, str, str], float] = {}
+    return CorrectedMean(min(max(parts.value, 0.0), 1.0), corrected_interval(parts))
 
 
 class LabelledVerdicts(NamedTuple):
@@ -171,7 +171,7 @@ def verdicts_with_labels(
     verdicts: LabelsByReply,
     scales: Scales,
     designs: SamplingDesigns | None = None,
-    values: Mapping[tuple[str, str, str], float] = NO_VALUES,
+    values: Mapping[tuple[str, str, str], float] = NO_CORRECTION.values,
 ) -> dict[tuple[str, str], LabelledVerdicts]:
     """Return labels and verdicts by tutor and criterion.
 
@@ -234,16 +234,19 @@ def corrected_rates(
         n = len(cell.people) + len(cell.alone)
         judged, clusters = [*cell.judge, *cell.alone], [str(number) for number in range(n)]
         corrected, saved, place = None, None, (tutor, criterion)
+        is_changed = place in errors.shares
         by_labels: CorrectedMean | None = CorrectedMean(float(np.mean(cell.labels)), Interval(None, None))
         if not cell.too_many_lost:
             corrected = fully_labelled_rate(cell, sampling)
             parts, alone = cell.corrected_rate(), cell.corrected_rate(use_judge=False)
             if corrected is None and parts is not None and alone is not None:
                 saved = parts.labels_saved
-                corrected = survey_rate(parts, errors.variance_of_rate(place, parts.value))
-                by_labels = survey_rate(alone, errors.variance_of_rate(place, alone.value)) if corrected else None
+                corrected, by_labels = (
+                    survey_rate(rate, errors.variance_of_rate(place, rate.value) if is_changed else None)
+                    for rate in (parts, alone)
+                )
+                by_labels = by_labels if corrected else None
             else:
-                is_changed = place in errors.shares
                 if corrected is None and cell.sample() is None:
                     corrected = prediction_powered_mean(cell.people, cell.judge, cell.alone, bounded=not is_changed)
                 if corrected is not None and is_changed:
