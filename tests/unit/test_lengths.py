@@ -9,7 +9,10 @@ from statistics import mean
 
 import pytest
 from maieutic.config.models import HostedModel
+from maieutic.config.settings import read_config
+from maieutic.curation import stage as curation_stage
 from maieutic.launch.bill import Bill, bill_of
+from maieutic.launch.config_files import merged_configuration
 from maieutic.launch.lengths import (
     LENGTHS_FILE,
     AmountRange,
@@ -23,7 +26,7 @@ from maieutic.launch.lengths import (
 )
 from maieutic.launch.requests import NewRequests, measured_sizes
 from maieutic.plan.plan import Plan
-from maieutic.run_plan import plan_before_pins
+from maieutic.run_plan import extended_plan_class, plan_before_pins
 from maieutic.serving.budget import CHARS_A_TOKEN
 from shipped import shipped
 
@@ -108,3 +111,15 @@ def test_tutorbenchs_bill_is_narrow_and_names_thinking_apart() -> None:
     bill = bill_of(plan, parts)
     assert bill.usd is not None and bill.usd.high < 3 * bill.usd.low and bill.thinking > 100 and not bill.unpriced
     assert span_text(AmountRange(2, 2)) == "2.00"
+
+
+@pytest.mark.parametrize("is_curated", [False, True])
+def test_requests_of_a_curation_are_unknown_if_its_seeds_are(is_curated: bool) -> None:
+    """Seeds that another curation makes have no known number."""
+    raw = merged_configuration([Path("config/curation.yaml")])
+    if is_curated:
+        raw["datasets"]["gsm8k"]["demo"] = {"path": "gsm8k.jsonl", "curated": "demo-curation/skills"}
+    plan = extended_plan_class()(read_config(raw))
+    parts = list(curation_stage.planned_answers(plan))
+    assert {part.stage for part in parts} == {"curations"}
+    assert all((part.requests is None) == is_curated for part in parts)

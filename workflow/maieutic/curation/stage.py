@@ -116,14 +116,16 @@ def curation_products(plan: CurationPlan) -> list[str]:
 
 
 def planned_answers(plan: CurationPlan) -> Iterator[PlannedRequests]:
-    """Yield the estimated requests of each step of a curation, by model, if every seed passes every stage.
+    """Yield estimates of the requests to each model in each step of a curation, as if no stage dropped a seed.
 
-    A prompt has the stage's text and SEED_TOKENS; an answer is ANSWER_SHARE of the stage's limit (the paper's dialogues
-    have 9.3 exchanges with 40 words a turn, a sixth of the limit).
+    Their number is unknown if that of the seeds is. A prompt has the stage's text and SEED_TOKENS; an answer is
+    ANSWER_SHARE of the stage's limit (the paper's dialogues have 9.3 exchanges with 40 words a turn, a sixth of the
+    limit).
     """
     for name, entry in plan.config.curations.items():
-        records = [plan.datasets[dataset].file_of(dataset, plan.edition).records or 0 for dataset in entry.seeds]
-        seeds = sum(min(entry.limit or number, number) for number in records)
+        records = [plan.datasets[dataset].file_of(dataset, plan.edition).records for dataset in entry.seeds]
+        known = [number for number in records if number is not None]
+        seeds = sum(min(entry.limit or number, number) for number in known)
         for step, stages in STAGES.items():
             if Path(OUTCOMES.of(curation=name, step=step)).is_file():
                 continue
@@ -134,7 +136,8 @@ def planned_answers(plan: CurationPlan) -> Iterator[PlannedRequests]:
                     requests += number
                     prompts += number * (len(stage.template + stage.shots) / CHARS_A_TOKEN + SEED_TOKENS)
                     answers += number * ANSWER_SHARE * stage.card.max_tokens
-                yield PlannedRequests(step, {"curation": name}, "curations", model, requests, prompts, answers)
+                counted = requests if len(known) == len(records) else None
+                yield PlannedRequests(step, {"curation": name}, "curations", model, counted, prompts, answers)
 
 
 def report_files(plan: CurationPlan) -> list[str]:

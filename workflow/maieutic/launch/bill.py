@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from maieutic.config.models import HostedModel
-from maieutic.launch.lengths import NOTHING, AmountRange, span_text, thinking_budget
+from maieutic.launch.lengths import AmountRange, span_text, thinking_budget, total_of
 from maieutic.launch.requests import NewRequests
 from maieutic.plan.plan import Plan
 
@@ -39,7 +39,7 @@ class Bill(NamedTuple):
 
 def bill_of(plan: Plan, planned: Iterable[NewRequests]) -> Bill:
     """Return the cost of planned requests."""
-    usd, thinking, unpriced = None, 0.0, dict[str, None]()
+    costs, thinking, unpriced = list[AmountRange](), 0.0, dict[str, None]()
     for part in planned:
         entry = plan.models[part.model]
         if not part.requests or not isinstance(entry, HostedModel):
@@ -48,6 +48,6 @@ def bill_of(plan: Plan, planned: Iterable[NewRequests]) -> Bill:
             unpriced[part.model] = None
             continue
         ends = (price.usd(part.prompt_tokens, answer, batched=entry.batch) for answer in part.answer_tokens)
-        usd = (usd or NOTHING).plus(AmountRange(*ends))
+        costs.append(AmountRange(*ends))
         thinking += price.usd(0, part.requests * thinking_budget(entry), batched=entry.batch)
-    return Bill(usd, thinking, list(unpriced))
+    return Bill(total_of(costs) if costs else None, thinking, list(unpriced))

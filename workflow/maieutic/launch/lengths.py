@@ -31,12 +31,8 @@ class AmountRange(NamedTuple):
     low: float
     high: float
 
-    def plus(self, other: AmountRange) -> AmountRange:
-        """Return the sum, each end by itself."""
-        return AmountRange(self.low + other.low, self.high + other.high)
-
     def times(self, factor: float) -> AmountRange:
-        """Return the multiple. factor: not negative."""
+        """Return the range with both ends multiplied. factor: not negative."""
         return AmountRange(self.low * factor, self.high * factor)
 
 
@@ -44,7 +40,7 @@ NOTHING = AmountRange(0.0, 0.0)
 
 
 def total_of(spans: Sequence[AmountRange]) -> AmountRange:
-    """Return the sum of some quantities."""
+    """Return the sum of ranges: low ends and high ends are added separately."""
     return AmountRange(sum(span.low for span in spans), sum(span.high for span in spans))
 
 

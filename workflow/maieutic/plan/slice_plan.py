@@ -87,15 +87,15 @@ def no_verdicts(plan: Any) -> dict[str, list[str]]:
 class PlannedRequests(NamedTuple):
     """Estimated requests of one job to one model.
 
-    rule, names: the job's rule and the values of its wildcards; stage: name of the stage in estimates; prompt_tokens,
-    answer_tokens: sums over all requests.
+    rule, names: the job's rule and the values of its wildcards; stage: name of the stage in estimates; requests: None
+    if their number is unknown; prompt_tokens, answer_tokens: sums over all requests.
     """
 
     rule: str
     names: Mapping[str, str]
     stage: str
     model: str
-    requests: int
+    requests: int | None
     prompt_tokens: float
     answer_tokens: float
 

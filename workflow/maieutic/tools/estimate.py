@@ -115,8 +115,8 @@ def training_estimates(plan: Plan, gpu: str) -> list[EstimateRow]:
         train = entry.train if isinstance(entry, CriteriaModel) or (entry.train and entry.train.mix) else None
         tutors = len(plan.run.tutors) if isinstance(entry, RewardModel) and name in plan.run.reward_models else 0
         longest = CLASSIFIER_HOURS if isinstance(entry, CriteriaModel) else REWARD_HOURS
-        hours = AmountRange(0.1 * longest, longest) if train else NOTHING
-        hours = hours.plus(AmountRange(0.1 * SCORING_HOURS, SCORING_HOURS).times(tutors))
+        scoring = AmountRange(0.1 * SCORING_HOURS, SCORING_HOURS).times(tutors)
+        hours = total_of([AmountRange(0.1 * longest, longest), scoring]) if train else scoring
         if hours.high:
             rows.append(EstimateRow("graders", name, None, 0.0, NOTHING, None, hours.times(entry.needs.gpus)))
     return rows

@@ -127,10 +127,12 @@ def journals(plan: Plan) -> Iterator[str]:
 def planned_tags(plan: Plan) -> Iterator[PlannedRequests]:
     """Yield the estimated requests of each tagger whose tags do not exist yet: by each of its rubrics, one an item.
 
-    A prompt has the item and the rubric's text; an answer is a short list of tags.
+    Their number is unknown if that of a task's items is. A prompt has the item and the rubric's text; an answer is a
+    short list of tags.
     """
     for benchmark in plan.pooled_benchmarks:
-        items = sum(plan.item_count(card) or 0 for card in plan.pooled_cards(benchmark))
+        counts = [plan.item_count(card) for card in plan.pooled_cards(benchmark)]
+        items = sum(count for count in counts if count is not None)
         for tagger in plan.run.taggers:
             if Path(paths.TAGS.of(tagger=tagger, benchmark=benchmark)).is_file():
                 continue
@@ -138,8 +140,8 @@ def planned_tags(plan: Plan) -> Iterator[PlannedRequests]:
             texts = sum(len(read_rubric(name).prompt) for name in rubrics) / CHARS_A_TOKEN
             requests = items * len(rubrics)
             yield PlannedRequests(
-                "tag_items", {"tagger": tagger, "benchmark": benchmark}, "tags", plan.answering_entry(tagger), requests,
-                items * texts + requests * ITEM_TOKENS, requests * TAG_TOKENS,
+                "tag_items", {"tagger": tagger, "benchmark": benchmark}, "tags", plan.answering_entry(tagger),
+                requests if None not in counts else None, items * texts + requests * ITEM_TOKENS, requests * TAG_TOKENS,
             )  # fmt: skip
 
 
