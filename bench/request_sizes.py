@@ -1,9 +1,9 @@
 """Measure request sizes on real data: the mean characters of a request for each task and each of its rubrics.
 
-Writes resources/items.json, digests of published items, resources/reply_lengths.csv, the lengths of replies that
-others published, and resources/sizes.csv, from which `maieutic estimate` and dry runs predict requests that have not been sent. If the
-published data are not in the folder (MAIEUTIC_DATA), the demo's items are measured instead; the number of items is
-still the card's. Later turns are rendered with the human reference's replies, whose length also serves as the answers'.
+Writes resources/sizes.csv, from which `maieutic estimate` and dry runs predict requests that have not been sent,
+resources/reply_lengths.csv (lengths of replies that others published), and resources/items.json (digests of published
+items). If the published data are not in the folder (MAIEUTIC_DATA), the demo's items are measured instead; the number
+of items is still the card's. Later turns are rendered with the human reference's replies, whose length also serves as the answers'.
 """
 
 from __future__ import annotations

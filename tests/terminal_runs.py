@@ -33,7 +33,7 @@ def run_on_terminal(folder: Path, config: Path, *more: str) -> tuple[int, str]:
 
 
 def with_plugin(folder: Path) -> dict[str, str]:
-    """Return the environment in which Snakemake finds the logger plugin of a checkout."""
+    """Return environment variables with which Snakemake finds the logger plugin of a checkout."""
     return {**environment(), "PYTHONPATH": str(folder / "workflow/plugin")}
 
 

@@ -52,7 +52,7 @@ def read_labels(
         files: files saved from labelling pages, filled-in sheets, or an export of Label Studio
         out: file to write
         resolver: person who decides where annotators differ, who gets a page with these units
-        annotators: annotators of other words in the files, as WORD=NAME
+        annotators: names of annotators that the files spell otherwise, as WORD=NAME
         partial: accept files with open questions, and leave those questions out
         fast: accept labels that were given faster than the unit can be read
 
@@ -113,10 +113,10 @@ def read_labels(
 def without_school(
     reads: Sequence[AnswerFile], key: Key, resolver: str | None, partial: bool
 ) -> tuple[list[AnswerFile], dict[tuple[str, str], Reliability]]:
-    """Return the files without annotators who failed the quiz and without answers to the school, and the error rates.
+    """Return the files of annotators who passed the quiz, without answers to known units, and their error rates.
 
-    Prints what the school has shown of each annotator. Its units count as open if they are, except those of the
-    training. partial: True to treat an unfinished quiz as failed. Raises UserError if everybody failed.
+    Prints each annotator's results. Unanswered known units count as open, except those of the training. partial: True
+    to treat an unfinished quiz as failed. Raises UserError if no annotator passed.
     """
     if key.school is None:
         return list(reads), {}
@@ -171,7 +171,7 @@ def check_complete(
 ) -> None:
     """Raise UserError for files with open questions and for annotators without a file, unless `partial` is set.
 
-    senders: annotators with a file, also those whose labels are kept out.
+    senders: annotators with a file, including those who failed the quiz.
     """
     faults = [
         UserError(

@@ -146,17 +146,17 @@ class CorrectedLabels(NamedTuple):
         return slopes
 
     def variance(self, criterion: str, slopes: Mapping[tuple[str, bool], float]) -> float:
-        """Return the variance that comes from the finite numbers of known units. slopes: as of `slopes`."""
+        """Return the variance that comes from the finite numbers of known units. slopes: as returned by `slopes`."""
         return sum(
             slope**2 * self.reliability[name, criterion].variances[side] for (name, side), slope in slopes.items()
         )
 
     def variance_of_rate(self, cell: Cell, rate: float) -> float:
-        """Return this variance of a corrected rate."""
+        """Return the variance of a corrected rate that comes from the finite numbers of known units."""
         return self.variance(cell[1], self.slopes(cell, rate))
 
     def variance_of_difference(self, first: tuple[Cell, float], second: tuple[Cell, float]) -> float:
-        """Return this variance of the difference of two rates. The errors of an annotator of both cancel in part."""
+        """Return the same for a difference of two rates. Errors of an annotator of both tutors cancel in part."""
         ours, theirs = self.slopes(*first), self.slopes(*second)
         slopes = {key: ours.get(key, 0.0) - theirs.get(key, 0.0) for key in {**ours, **theirs}}
         return self.variance(first[0][1], slopes)

@@ -27,7 +27,7 @@ SCHOOL_TASK = "school"  # task of the units of a school, which are in no run
 
 
 class SchoolUnit(Record):
-    """A line of a school's file: a response with its labels. reasons: why, shown after an answer in the training."""
+    """A response with known labels. reasons: reason for each label, shown in the training after an answer."""
 
     part: Literal["training", "quiz", "gold"]
     vars: dict[str, str]
@@ -39,8 +39,8 @@ class SchoolUnit(Record):
 class School(Record):
     """The school of a sample, in its key. units: names of the units of each part; repeats: original of each repeat.
 
-    labels: right label of each unit and criterion; reasons: likewise, for the training; desired: desired label of each
-    criterion, if it has one.
+    labels: right label of each unit and criterion; reasons: reason for each label of the training; desired: desired
+    label of each criterion, if it has one.
     """
 
     pass_mark: float
@@ -174,7 +174,10 @@ def faults_of_unit(place: str, unit: SchoolUnit, rubric: Rubric) -> list[UserErr
 def school_of(
     lines: Sequence[SchoolUnit], rubric: Rubric, pass_mark: float, seed: int, salt: str
 ) -> tuple[School, list[Unit]]:
-    """Return the school of a sample, and its units, whose names do not tell their part. salt: as in `draw_sample`."""
+    """Return the school of a sample, and its units. Their names do not tell to which part they belong.
+
+    salt: random text in the names of units, as in `draw_sample`.
+    """
     units: dict[str, Unit] = {}
     parts: dict[str, list[str]] = {part: [] for part in PARTS}
     labels, reasons = dict[str, dict[str, str]](), dict[str, dict[str, str]]()
@@ -227,7 +230,7 @@ def sheets_with_school(
 
 
 def school_lines(annotator: str, school: School, answers: Mapping[tuple[str, str], str]) -> Iterable[str]:
-    """Yield what an annotator's school has shown: the quiz, the known units by criterion, and the repeats."""
+    """Yield lines on an annotator's results: the quiz, the known units by criterion, and the repeated units."""
     right, questions = school.right_answers("quiz", answers)
     verdict = "passed" if school.passed(answers) else f"kept out (pass mark {school.pass_mark:.0%})"
     yield f"{annotator}: quiz {right} of {questions}, {verdict}"

@@ -172,7 +172,7 @@ def items_digest(items: Iterable[Item]) -> str:
 
 
 def check_items(plan: RulePlan, results: Path) -> Iterator[str]:
-    """Yield what is not known of a submission's items. Raises UserError for items that are not the published ones."""
+    """Yield notes on items that cannot be checked. Raises UserError for items that are not the published ones."""
     for loaded in plan.cards.values():
         card = loaded.card
         place = paths.ITEMS.of(benchmark=card.benchmark, task=card.task)
@@ -188,7 +188,7 @@ def check_items(plan: RulePlan, results: Path) -> Iterator[str]:
 
 
 def check_replies(plan: RulePlan, results: Path) -> Iterator[str]:
-    """Yield what is not known of a submission's replies. Raises UserError for a wrong number, order or prompt."""
+    """Yield notes on replies that cannot be checked. Raises UserError for a wrong number, order or prompt."""
     for benchmark in plan.benchmarks:
         for tutor in (name for name in plan.run.tutors if name in plan.tutors_on(benchmark)):
             place = paths.REPLIES.of(benchmark=benchmark, tutor=tutor)

@@ -134,7 +134,7 @@ def leaders_by_task(ranking: Ranking | None, benchmark: str) -> dict[str, list[s
     return {task.task: task.leaders for task in ranking.tasks if task.benchmark == benchmark} if ranking else {}
 
 
-LEADERBOARDS = "leaderboards"  # folder of a submission with the rows in the form of the benchmarks' authors
+LEADERBOARDS = "leaderboards"  # folder in a submission: a CSV file for each benchmark, with its paper's columns
 
 
 def leaderboard_columns(benchmark: str, cards: list[str]) -> list[tuple[str, str]]:

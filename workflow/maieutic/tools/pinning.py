@@ -260,7 +260,7 @@ def check_pins(raw: Mapping[str, Any], names: EntryNames) -> None:
 
 
 def confirmed_model(place: str, entry: Mapping[str, Any]) -> str | None:
-    """Return what a model's commit has on the hub, None if its weights are not on the hub. place: for messages."""
+    """Return the content of a model's commit as text, None if its weights are not on the hub. place: for messages."""
     weights = hub_source_of(entry.get("weights"))
     if weights is None:
         return None
@@ -279,7 +279,7 @@ def confirmed_model(place: str, entry: Mapping[str, Any]) -> str | None:
 
 
 def confirmed_dataset(place: str, entry: Mapping[str, Any]) -> str | None:
-    """Return what a dataset's pin has on the hub or the web, None for a file of the user's or of this run."""
+    """Return the content of a dataset's pin as text, None for a file of the user's or of this run."""
     copy = Dataset.model_validate(entry).published
     if not copy.is_file or (copy.hub is None and copy.url is None):
         return None

@@ -145,7 +145,7 @@ def published_replies(run: ReportInput) -> MeasuredTable:
 
 
 def remarks_on_papers(run: ReportInput) -> list[str]:
-    """Return what the two readings of published replies say: the widest gap between them."""
+    """Return a sentence on the published replies with the largest difference between the two scorings."""
     shares: dict[tuple[str, str], dict[str, float]] = {}
     places = published_replies(run).keys()
     for score in run.scores.get(BENCHMARK, []):

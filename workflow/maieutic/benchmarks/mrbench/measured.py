@@ -71,7 +71,7 @@ def table_7(run: ReportInput) -> MeasuredTable:
 
 
 def remarks_on_release(run: ReportInput) -> list[str]:
-    """Return what is known of the release from which the paper's tables were computed."""
+    """Return sentences on the differences between the paper's tables and the public releases."""
     counts = {subset: dialogues(run, BENCHMARK, subset) for subset in PRINTED_N}
     if not all(counts.values()):
         return []
