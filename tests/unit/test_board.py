@@ -50,11 +50,13 @@ def published_texts(data: Path, task: str) -> list[str]:
 
 
 def submit(
-    data: Path, folder: Path, tutor: str, tasks: list[str], *, hashed: bool = False, rewards: bool = False, **run: Any
-) -> Path:
+    data: Path, folder: Path, tutor: str, tasks: list[str], *, hashed: bool = False, rewards: bool = False,
+    second: str | None = None, **run: Any,
+) -> Path:  # fmt: skip
     """Write a finished run of published replies, made by the run's folder_of_page jobs, and share it as a submission.
 
-    hashed: the replies have hashes of the prompts; rewards: recorded rewards: the length of each reply.
+    hashed: the replies have hashes of the prompts; rewards: recorded rewards: the length of each reply; second: another
+    recorded tutor, with the same replies to the first task alone.
     """
     config = shipped()
     recorded = {"engine": "recorded", "file": "replies.jsonl", "label": "Qwen3-4B"}
@@ -62,7 +64,10 @@ def submit(
     config["models"][REWARD_MODEL] = {"engine": "reward", "weights": {"repo": "org/rewarder", "revision": "0" * 40}}
     config |= {"edition": "published", "report": {"resamples": 100, "items_mb": 0}}
     names = [f"{BENCHMARK}/{task}" for task in tasks]
-    config["run"] = {"tutors": [tutor], "tasks": names, "labels": [], **run}
+    answering = {tutor: tasks, **({second: tasks[:1]} if second else {})}
+    if second:
+        config["models"][second] = {**recorded, "tasks": names[:1]}
+    config["run"] = {"tutors": list(answering), "tasks": names, "labels": [], **run}
     config["run"] |= {"reward_models": [REWARD_MODEL]} if rewards else {"preferences": []}
     plan, results = unchecked_plan(config), folder / "results"
     scored: dict[str, list[Reward]] = {}
@@ -80,9 +85,11 @@ def submit(
             sent = canonical_digest(messages) if hashed else NO_REQUEST
             prompts.append(Prompt(messages=sent, content=messages))
             turn = Turn(messages=sent, text=texts[item.id])
-            replies[tutor].append(Reply(id=item.id, task=task, tutor=tutor, key="k", turns=[turn]))
             for name in plan.tutors:
-                if name != tutor:
+                if name in answering:
+                    reply = Reply(id=item.id, task=task, tutor=name, key="k", turns=[turn])
+                    replies[name] += [reply] if task in answering[name] else []
+                else:
                     replies[name].append(baseline_reply(name, plan.models[name].tutor, item, 1))  # type: ignore[union-attr]
     for name, made in replies.items():
         write_records(paths.REPLIES.within(results, benchmark=BENCHMARK, tutor=name), made)
@@ -304,6 +311,15 @@ def test_rows_with_other_numbers_of_cells_are_refused(cells: int, submission: Pa
         UserError, match=rf"^changed: leaderboards/{BENCHMARK}\.csv, row 0: expected \d+ cells, found \d+"
     ):
         board(tmp_path / "subs", out=tmp_path / "board")
+
+
+def test_a_tutor_has_replies_to_its_own_tasks_alone(data: Path, tmp_path: Path) -> None:
+    page = submit(data, tmp_path / "run", "qwen", HARD, second="half")
+    pack(page, tmp_path / "subs/both")
+    board(tmp_path / "subs", out=tmp_path / "board")
+    rows = {row["tutor"]: row for row in board_rows(tmp_path / "board")}
+    assert rows["half"][f"{HARD[0]}/match"] == rows["qwen"][f"{HARD[0]}/match"] == f"{PUBLISHED[HARD[0]]:.8f}"
+    assert rows["half"][f"{HARD[1]}/match"] == "" != rows["qwen"][f"{HARD[1]}/match"]
 
 
 def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:

@@ -430,16 +430,23 @@ def board_plan(passed: list[Submission], names: Mapping[tuple[str, str], str], n
             protocol = submission.plan.protocol_of(tutor)
             notes = [submission.name] * (name != tutor) + [f"protocol {protocol}"] * (protocol != cards.RELEASED)
             suffix = f" ({', '.join(notes)})" if notes else ""
-            # On the board every tutor is recorded: it has replies to the tasks of its submission alone.
+            # On the board every tutor is recorded: it has replies only to the tasks that it answered in its submission.
             config["models"][name] = {
                 "engine": "recorded",
                 "file": "replies.jsonl",
-                "tasks": [f"{loaded.card.benchmark}/{loaded.card.task}" for loaded in submission.plan.cards.values()],
+                "tasks": answered_tasks(submission.plan, tutor),
                 "label": f"{entry.label or tutor}{suffix}",
                 "group": entry.group,
             }
     config["report"] |= {"title": "Board", "note": note}
     return unchecked_plan(config)
+
+
+def answered_tasks(plan: RulePlan, tutor: str) -> list[str]:
+    """Return the tasks that a tutor of a submission answered."""
+    benchmarks = [name for name in plan.benchmarks if tutor in plan.tutors_on(name)]
+    cards = [loaded.card for name in benchmarks for loaded in plan.cards_for(name, tutor)]
+    return [f"{card.benchmark}/{card.task}" for card in cards]
 
 
 def note_on_submissions(
