@@ -63,7 +63,7 @@ def test_the_documents_are_short() -> None:
     pages = {name: number for name, number in words.items() if name.startswith("docs/")}
     assert words["README.md"] <= 700 and len(pages) <= 16
     assert {name: number for name, number in pages.items() if number > 2000} == {}
-    assert sum(pages.values()) - pages.get("docs/cli.md", 0) + words["config/README.md"] <= 20_750
+    assert sum(pages.values()) - pages.get("docs/cli.md", 0) + words["config/README.md"] <= 21_500
 
 
 def test_every_example_is_run_or_marked_as_a_fragment() -> None:

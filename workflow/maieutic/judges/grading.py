@@ -38,6 +38,7 @@ from maieutic.judges.questions import verdicts_by_criterion, verdicts_by_order
 DESIRED_SHARE = "desired_share"
 SAME_IN_BOTH = "same_in_both_orders"
 HOLDS, FIRST, CHANGE = "{}_holds", "{}_first", "{}_change"  # criteria of a conversation's grades, by group of criteria
+DueVerdicts = Mapping[tuple[str, str], Mapping[str, str]]  # verdicts that are right on an item (task, id), by criterion
 CommonFields = dict[str, Any]  # fields that all grades of one reply by one judge share
 
 
@@ -79,7 +80,8 @@ def grade_verdicts(*, job: GradeVerdicts, verdicts: Path, items: Path, out: Path
     if job.negative_weights:
         weighing = WeightedItems.of((item for item in cases if item.task in job.weighted), job.negative_weights)
     turns = {(item.task, item.id): 1 + len(item.script) for item in cases}
-    write_records(out, grades_by_judge(job.judge, judgements, job.tutor, weighing, turns))
+    verdicts_due = {(item.task, item.id): item.reference.get("verdicts", {}) for item in cases}
+    write_records(out, grades_by_judge(job.judge, judgements, job.tutor, weighing, turns, verdicts_due))
 
 
 def grades_by_judge(
@@ -88,11 +90,13 @@ def grades_by_judge(
     tutor: str,
     weighing: WeightedItems | None = None,
     turns: Mapping[tuple[str, str], int] | None = None,
+    due: DueVerdicts | None = None,
 ) -> list[Grade]:
     """Return the grades of one tutor's replies by one judge, once for each scoring.
 
     The grades of both scorings are equal, since a judge's verdicts do not depend on the scoring. weighing: items with
-    weighted criteria, None if no task has any; turns: number of turns of each item's conversation, by task and id.
+    weighted criteria, None if no task has any; turns: number of turns of each item's conversation, by task and id; due:
+    verdicts that are right on the items, where the items say so.
     """
     by_reply: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
     for judgement in judgements:
@@ -102,7 +106,7 @@ def grades_by_judge(
         grade
         for group in by_reply.values()
         for scoring in SCORINGS
-        for grade in grades_by_rubric(judge, group, scoring, weighing, turns)
+        for grade in grades_by_rubric(judge, group, scoring, weighing, turns, due)
     ]
 
 
@@ -112,19 +116,22 @@ def grades_by_rubric(
     scoring: Scoring,
     weighing: WeightedItems | None = None,
     turns: Mapping[tuple[str, str], int] | None = None,
+    due: DueVerdicts | None = None,
 ) -> list[Grade]:
     """Return the grades of one reply by one rubric: each criterion's verdict, and scores computed from the verdicts.
 
-    turns: number of turns of each item's conversation, by task and id.
+    turns: number of turns of each item's conversation, by task and id; due: verdicts that are right on the items.
     """
     first = judgements[0]
     rubric = read_rubric(first.rubric).rubric
     common: CommonFields = {"id": first.id, "task": first.task, "kind": JUDGE, "by": judge, "scoring": scoring}
     item = weighing.items.get((first.task, first.id)) if weighing and rubric.rules.weighted else None
     weights = weighted_criteria(item) if item else {}
+    golds = (due or {}).get((first.task, first.id), {})
     grades = []
     for name, (verdict, raw) in verdicts_by_criterion(judgements, rubric.both_orders).items():
-        desired = desired_verdict(rubric, rubric.criteria.get(str(name)))
+        gold = golds.get(str(name))
+        desired = gold or desired_verdict(rubric, rubric.criteria.get(str(name)))
         if weighing and name in weights:  # a pass on a criterion that names a fault counts against the reply
             desired = favours_reply(weights[name], True, weighing.reading)
         known = verdict.value is not None and desired is not None
@@ -134,6 +141,7 @@ def grades_by_rubric(
                 criterion=name,
                 value=verdict.value,
                 correct=verdict.value == desired if known else None,
+                gold=gold,
                 raw=raw[-MAX_PASSAGE_CHARACTERS:],
                 reason=verdict.reason,
                 why_none=verdict.why_none,

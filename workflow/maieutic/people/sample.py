@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 from maieutic.config.rubrics import Criterion, Rubric
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
+from maieutic.core.plugins import merged_plugin_tables
 from maieutic.core.records import Item, Record, known_solution
 from maieutic.serving.conversations import parse_turns
 
@@ -28,12 +29,21 @@ DISAGREEMENT_FACTOR = 3  # factor by which scheme "disagreement" favours replies
 Scheme = Literal["random", "verdict", "disagreement"]
 
 
+def critical_tags(rubric: str) -> Mapping[str, str]:
+    """Return the tags of the items on which a judge's errors by a rubric would distort the headline most.
+
+    Replies to these items are a stratum of their own, and the judge has no light before enough of them are labelled.
+    """
+    return merged_plugin_tables("critical", "CRITICAL").get(rubric, {})
+
+
 class Candidate(NamedTuple):
     """A reply that may be sampled.
 
     texts: all turns. criteria: criteria to label. first_verdict: verdict of the leading judge. against: name of the
     tutor with whose reply this reply is compared; empty if there is no such tutor. others: turns of that tutor's reply.
-    reference: reply to which this reply lost a comparison, shown as context; otherwise empty.
+    reference: reply to which this reply lost a comparison, shown as context; otherwise empty. part: values of the tags
+    that the rubric names as critical.
     """
 
     task: str
@@ -46,6 +56,7 @@ class Candidate(NamedTuple):
     others: tuple[str, ...] = ()
     against: str = ""
     reference: str = ""
+    part: str = ""
 
 
 class Unit(NamedTuple):
@@ -125,7 +136,7 @@ def check_annotator_name(place: str, name: str) -> None:
 
 
 def strata_of(candidates: Iterable[Candidate], scheme: Scheme) -> dict[str, list[Candidate]]:
-    """Group replies into strata by task and tutor, and by a property that depends on the scheme.
+    """Group replies into strata by task, tutor and critical tags, and by a property that depends on the scheme.
 
     Scheme "verdict" also groups by the leading judge's verdict, and scheme "disagreement" by whether judges differ.
     """
@@ -136,7 +147,8 @@ def strata_of(candidates: Iterable[Candidate], scheme: Scheme) -> dict[str, list
             "verdict": f", {candidate.first_verdict}",
             "disagreement": ", torn" if candidate.judges_differ else "",
         }
-        strata[f"{candidate.task}, {candidate.tutor}{suffix[scheme]}"].append(candidate)
+        part = f", {candidate.part}" if candidate.part else ""
+        strata[f"{candidate.task}, {candidate.tutor}{part}{suffix[scheme]}"].append(candidate)
     return dict(strata)
 
 

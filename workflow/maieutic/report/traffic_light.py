@@ -16,9 +16,10 @@ from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Rew
 from maieutic.config.rubrics import read_rubric, rubric_for_card
 from maieutic.core import paths
 from maieutic.core.plugins import plugin_objects
-from maieutic.core.records import Quantity, Score
+from maieutic.core.records import Label, Quantity, Score, iter_records
+from maieutic.people.sample import critical_tags
 from maieutic.plan.plan import Plan
-from maieutic.report.tables import score_file
+from maieutic.report.tables import items_of_task, score_file
 from maieutic.scores.score import all_metrics
 from maieutic.validation.trust import BINARY, MEAN_KAPPA, WEIGHTED_KAPPA
 
@@ -287,6 +288,10 @@ def light_on(plan: Plan, results: Path, name: str, kind: str, criterion: str | N
     people = people_kappa(plan, results, name, kind, criterion) if plan.run.human_labels else None
     if people is None:
         return NOT_VALIDATED
+    critical = critical_tags(kind)
+    if critical and (labelled := critical_labels(plan, results, name, kind)) < FEWEST_FOR_COLOUR["red"]:
+        tags = ", ".join(f"{tag} {value}" for tag, value in critical.items())
+        return Light("grey", f"{labelled} labelled replies to items with {tags}, fewer than {FEWEST_FOR_COLOUR['red']}")
     return light_of_people(people)._replace(data=f"{plan.run.human_labels}, labels of this run's replies")
 
 
@@ -303,6 +308,24 @@ def people_kappa(plan: Plan, results: Path, judge: str, kind: str, criterion: st
         robust = {score.quantity: score for score in scores if score.scoring == "robust"}
         kappas = [robust[quantity] for quantity in quantities if quantity in robust]
     return next((kappa for kappa in kappas if kappa.n + kappa.missing), None)
+
+
+def critical_labels(plan: Plan, results: Path, judge: str, kind: str) -> int:
+    """Return the number of labelled replies to items that the rubric of a judge's kind of verdict calls critical."""
+    critical, labels = critical_tags(kind), Path(paths.OWN_LABELS.within(results))
+    if not critical or not labels.is_file():
+        return 0
+    cards = [card for benchmark in plan.judged_benchmarks(judge) for card in plan.judge_cards(benchmark, judge)]
+    tasks = plan.tasks_by_rubric(judge).get(kind, [])
+    items = {
+        (card.task, item.id)
+        for card in cards
+        if card.task in tasks
+        for item in items_of_task(results, card.benchmark, card.task)
+        if critical.items() <= item.tags.items()
+    }
+    labelled = {(label.task, label.id, label.tutor) for label in iter_records(labels, Label)}
+    return sum((task, name) in items for task, name, _ in labelled)
 
 
 def labelled_tutors(plan: Plan, results: Path, judge: str, kind: str) -> set[str]:

@@ -18,19 +18,21 @@ from maieutic.core.intervals import SHARE_BOUNDS
 from maieutic.core.stats import RATING_BOUNDS, Array, Statistic, mean_statistic, safe_ratio
 
 Counts = Array
+NO_LABEL = -1  # label of an unreadable reply where a number is expected; it equals no step number and no gold label
 
 
 class GradedItem(NamedTuple):
     """A metric's input for one item: the grade's value, its correctness and the reference value.
 
     parts: the inputs of a composite metric, one for each of its parts in the card's order; None for a part without a
-    grade.
+    grade; unread: True if no value can be read from the reply, so that the value is one that counts as wrong.
     """
 
     value: Any
     correct: bool | None
     gold: Any
     parts: tuple[GradedItem | None, ...] = ()
+    unread: bool = False
 
 
 Metric = Statistic[GradedItem]

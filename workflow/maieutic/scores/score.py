@@ -17,7 +17,7 @@ from maieutic.core.records import SCORINGS, Grade, Item, Score, Scoring, read_ch
 from maieutic.core.stats import BootstrapSettings, Estimate, estimate_statistic
 from maieutic.graders.evidence import is_doubt
 from maieutic.graders.registry import OBJECTIVE_GRADERS
-from maieutic.scores.metrics import RELEASED, GradedItem
+from maieutic.scores.metrics import NO_LABEL, RELEASED, GradedItem
 from maieutic.scores.metrics import Metric as Function
 from maieutic.scores.registry import METRICS
 
@@ -34,7 +34,6 @@ GradesByKey = dict[GradeKey, dict[str, Grade]]  # grades by grade key, then by i
 GradeIndex = dict[tuple[str, str | None], GradesByKey]  # grades by task and grader; the grader is None for parsers
 READABLE = "_readable"
 FLIP_RATE, WITHIN_DEVIATION = "flip_rate", "within_item_deviation"  # metrics of several answers to one item
-NO_LABEL = -1  # label of an unreadable reply where a number is expected; it equals no step number and no gold label
 
 
 def all_metrics(card: Card) -> dict[str, Metric]:
@@ -304,7 +303,7 @@ def metric_input(metric: Metric, kind: str, scoring: Scoring, grade: Grade | Non
     if not is_empty_grade(grade):
         return GradedItem(grade.value, grade.correct, grade.gold)
     if scoring == "robust" and has_no_answer(kind, grade):
-        return GradedItem(wrong_label(grade.gold), False, grade.gold)
+        return GradedItem(wrong_label(grade.gold), False, grade.gold, unread=True)
     return None
 
 

@@ -35,6 +35,7 @@ from maieutic.people.sample import (
     assign_units,
     check_annotator_name,
     criterion_questions,
+    critical_tags,
     draw_sample,
     guideline_version,
     strata_of,
@@ -537,7 +538,8 @@ def candidate_of(loaded: LoadedRubric, item: Item, reply: Reply, judged: JudgeVe
     texts = tuple(turn.text for turn in reply.turns)
     verdict = judged.leading_verdict(name, reply.tutor, first, desired)
     disagreed = judged.is_disputed(name, reply.tutor, list(criteria))
-    return Candidate(item.task, item, reply.tutor, texts, criteria, verdict, disagreed)
+    part = ", ".join(f"{tag} {item.tags.get(tag)}" for tag in critical_tags(loaded.name))
+    return Candidate(item.task, item, reply.tutor, texts, criteria, verdict, disagreed, part=part)
 
 
 def lost_candidate(loaded: LoadedRubric, item: Item, reply: Reply, judged: JudgeVerdicts) -> Candidate:
