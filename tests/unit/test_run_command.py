@@ -20,8 +20,11 @@ from maieutic.launch.run import command_line, snakemake_line
     ],
 )  # fmt: skip
 def test_options_are_passed_to_snakemake(options: list[str], words: list[str]) -> None:
-    line = command_line(Path("my.yaml"), options)
-    assert line == [*snakemake_line(), "--configfile=my.yaml", *words], "the working folder has a default profile"
+    line = command_line([Path("my.yaml")], options)
+    start = snakemake_line()
+    assert line == [*start[:3], "--configfile", "my.yaml", *start[3:], *words], (
+        "the working folder has a default profile"
+    )
 
 
 def test_the_default_profiles_flags_are_passed_without_the_profile(
@@ -29,12 +32,12 @@ def test_the_default_profiles_flags_are_passed_without_the_profile(
 ) -> None:
     monkeypatch.setattr("maieutic.launch.run.HOME", Path.cwd())
     monkeypatch.chdir(tmp_path)
-    words = command_line(Path("my.yaml"), [])
+    words = command_line([Path("my.yaml")], [])
     assert words[words.index("--workflow-profile") + 1] == "none" and words[-3].startswith("--")
-    with_logger = command_line(Path("my.yaml"), ["--logger", "mine", "target"])
+    with_logger = command_line([Path("my.yaml")], ["--logger", "mine", "target"])
     assert with_logger.count("--logger") == 2 and with_logger[-3:] == ["--logger", "mine", "target"]
     assert words[words.index("--logger") + 1] == "maieutic"
-    assert "--keep-going" not in command_line(Path("my.yaml"), ["--profile", "site"])
+    assert "--keep-going" not in command_line([Path("my.yaml")], ["--profile", "site"])
 
 
 @pytest.mark.parametrize("options", [["--profile", "slurm"], ["--profile=slurm"]])
@@ -44,7 +47,7 @@ def test_the_workflows_own_profile_is_found_from_any_folder(
     home = Path.cwd()
     monkeypatch.setattr("maieutic.launch.run.HOME", home)
     monkeypatch.chdir(tmp_path)
-    assert command_line(Path("my.yaml"), options)[-2:] == ["--profile", str(home / "profiles/slurm")]
+    assert command_line([Path("my.yaml")], options)[-2:] == ["--profile", str(home / "profiles/slurm")]
 
 
 REGISTRY = "models:\n  a: {engine: baseline, tutor: echo, label: A}\n  b: {engine: baseline, tutor: echo}\n"

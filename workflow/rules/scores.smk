@@ -59,6 +59,38 @@ rule compare_tutors:
         )
 
 
+rule bound_means:
+    """Bound the headline metrics of all items from the asked ones, for a run that stops when it knows enough."""
+    input:
+        item_files=plan.select(inputs.benchmark_items),
+        sources=plan.select(scores_stage.compared_sources),
+        pictures=plan.select(scores_stage.compared_pictures),
+        grades=plan.select(scores_stage.compared_grades),
+        leader=plan.select(scores_stage.leading_graders),
+        cards=plan.select(inputs.benchmark_cards),
+    output:
+        "results/scores/bounds/{benchmark}.jsonl",
+    log:
+        "results/logs/bound_means/{benchmark}.log",
+    localrule: True
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        **job("bound_means"),
+        item_folder="results/items/{benchmark}",
+    shell:
+        command(
+            "bound-means",
+            items="{params.item_folder}",
+            sources="{input.sources}",
+            pictures="{input.pictures}",
+            grades="{input.grades}",
+            leader="{input.leader}",
+            out="{output}",
+        )
+
+
 rule score_labels:
     """Compute the DAMR (desired annotation match rate) from human labels, by tutor, dimension and subset."""
     input:

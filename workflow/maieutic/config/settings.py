@@ -61,6 +61,14 @@ class Run(StrictModel):
             "A larger limit includes the items that a smaller one draws."
         ),
     )
+    stop_width: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description=(
+            "Width of the intervals at which `maieutic run --stop-at width=W` stops. That command sets this key."
+        ),
+    )
     seed: int = Field(20250226, ge=0, lt=2**32, description="Random seed of the sample of items and of the bootstrap.")
     max_tokens: int | None = Field(
         None, ge=1, le=MOST_TOKENS, description="Maximum value of a card's `max_tokens` (MathTutorBench: 2,048)."

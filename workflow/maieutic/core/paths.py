@@ -109,6 +109,7 @@ JUDGE_GRADES = Pattern("results/grades/{benchmark}/{judge}/{tutor}.jsonl")
 # scores
 SCORES = Pattern("results/scores/{benchmark}/{tutor}.json")
 DIFFERENCES = Pattern("results/scores/differences/{benchmark}.json")
+MEAN_BOUNDS = Pattern("results/scores/bounds/{benchmark}.jsonl")
 BREAKDOWN = Pattern("results/scores/breakdowns/{benchmark}/{tutor}.json")
 VOTES = Pattern("results/scores/tags/{benchmark}.json")
 DIFFICULTY = Pattern("results/scores/difficulty/{benchmark}.csv")

@@ -42,13 +42,15 @@ class Statistic(NamedTuple, Generic[T]):
     value: function that returns the statistic of the observations, NaN if undefined; counts: function that returns k
     additive counts for each observation, as an array of observations x k; from_sums: function that maps sums of counts
     (... x k) to values (...); bounds: range of the value, infinite on an unbounded side, None to use a percentile
-    bootstrap (for correlations and kappa).
+    bootstrap (for correlations and kappa); read: function that returns an observation's number, for a mean of these
+    numbers, otherwise None.
     """
 
     value: Callable[[Sequence[T]], float]
     counts: Callable[[Sequence[T]], Array]
     from_sums: Callable[[Array], Array]
     bounds: tuple[float, float] | None = None
+    read: Callable[[T], float] | None = None
 
 
 class Estimate(NamedTuple):
@@ -79,6 +81,7 @@ def mean_statistic(read: Callable[[T], float], bounds: tuple[float, float] = UNB
         value=lambda observed: float(np.mean([read(observation) for observation in observed])),
         counts=lambda observed: np.array([[read(observation), 1.0] for observation in observed]),
         from_sums=lambda sums: safe_ratio(sums[..., 0], sums[..., 1], empty=0.0),
+        read=read,
     )
 
 

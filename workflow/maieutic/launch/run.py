@@ -29,7 +29,13 @@ def snakemake_environment() -> dict[str, str]:
 
 
 def run(
-    configfile: Path, /, *options: Annotated[str, Parameter(allow_leading_hyphen=True, help="options of Snakemake")]
+    configfile: Path,
+    /,
+    *options: Annotated[str, Parameter(allow_leading_hyphen=True, help="options of Snakemake")],
+    stop_at: Annotated[
+        str | None,
+        Parameter(help="width=W: ask more items until the interval of each mean is narrow"),
+    ] = None,
 ) -> None:
     """Start the run of a run file in this folder, which gets its results. Further options are passed to Snakemake.
 
@@ -39,7 +45,12 @@ def run(
     Args:
         configfile: run file
     """
-    line = command_line(configfile, options)
+    if stop_at is not None:
+        from maieutic.launch.rounds import run_in_rounds, width_of
+
+        run_in_rounds(configfile, options, width_of(stop_at))
+        return
+    line = command_line([configfile], options)
     sys.stdout.flush()
     os.execve(line[0], line, snakemake_environment())
 
@@ -55,8 +66,11 @@ def default_options() -> list[str]:
     return ["--workflow-profile", "none", *(word for words in lists for word in words), *flags]
 
 
-def command_line(configfile: Path, options: Sequence[str]) -> list[str]:
-    """Return the command line that starts a run. options: further options and targets of Snakemake."""
+def command_line(configfiles: Sequence[Path], options: Sequence[str]) -> list[str]:
+    """Return the command line that starts a run. options: further options and targets of Snakemake.
+
+    configfiles: run files; a later one wins.
+    """
     words = [part for word in options for part in (word.split("=", 1) if word.startswith("--profile=") else [word])]
     for at, word in enumerate(words[:-1]):
         shipped = HOME / "profiles" / words[at + 1]
@@ -66,4 +80,6 @@ def command_line(configfile: Path, options: Sequence[str]) -> list[str]:
         words = ["--cores", "all", *words]
     if not any(word.startswith(PROFILES) for word in words) and not DEFAULT_PROFILE.exists():
         words = [*default_options(), *words]
-    return [*snakemake_line(), f"--configfile={configfile}", *words]
+    interpreter, *line = snakemake_line()
+    files = [str(file) for file in configfiles]
+    return [interpreter, *line[:2], "--configfile", *files, *line[2:], *words]

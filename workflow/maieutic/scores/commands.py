@@ -4,5 +4,6 @@ COMMANDS = {
     "Scores": (
         "scores.score:score_replies",
         "scores.differences:compare_tutors",
+        "scores.anytime:bound_means",
     ),
 }

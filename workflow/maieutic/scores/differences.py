@@ -21,7 +21,7 @@ import numpy.typing as npt
 from maieutic.config.cards import Card, Metric
 from maieutic.core.files import atomic_file
 from maieutic.core.intervals import PSEUDO_WEIGHT, Array, StudentT, paired_difference
-from maieutic.core.records import Difference, Grade, Scoring, read_checked_records, read_items
+from maieutic.core.records import Difference, Grade, Item, Scoring, read_checked_records, read_items
 from maieutic.core.stats import Interval, leave_one_out, sums_by_cluster
 from maieutic.scores.score import (
     Measurement,
@@ -86,10 +86,33 @@ def compare_tutors(
     tutor may have several files; leader: the files that name the leading reward model and judge, where they are not
     the first ones.
     """
+    cases = {task: read_items(items, [task]) for task in job.tasks}
+    measured = headline_measurements(job, cases, grades, leader or [])
     cards = {task: job.card(task) for task in job.tasks}
-    cases = {task: read_items(items, [task]) for task in cards}
+    comparisons = [
+        difference
+        for compared, by_tutor in measured.items()
+        for difference in tutor_differences(cards[compared.task], compared, by_tutor, job.floors)
+    ]
+    floors = {*job.floors}
+    between = [difference for difference in comparisons if not floors & {difference.first, difference.second}]
+    from_floors = [difference for difference in comparisons if floors & {difference.first, difference.second}]
+    entries = [difference.model_dump_json() for difference in (*holm_corrected(between), *from_floors)]
+    with atomic_file(out) as handle:
+        handle.write("[\n" + ",\n".join(entries) + "\n]\n")
+
+
+def headline_measurements(
+    job: CompareTutors, cases: Mapping[str, list[Item]], grades: Sequence[Path], leader: Sequence[Path]
+) -> dict[ComparisonKey, dict[str, Measurement]]:
+    """Return the measurements of the headline metrics by comparison and tutor, without the references of a metric.
+
+    cases: items of each task; grades: grades files, each of the tutor at the same index in `job.tutors`; leader: the
+    files that name the leading graders.
+    """
+    cards = {task: job.card(task) for task in job.tasks}
     known = [item for task_items in cases.values() for item in task_items]
-    names = leading_names(leader or [])
+    names = leading_names(leader)
     judges_of = {task: judges_by_lead(job.judging.get(task), names) for task in cards}
     files: dict[str, list[Path]] = defaultdict(list)
     for tutor, path in zip(job.tutors, grades, strict=True):
@@ -103,17 +126,7 @@ def compare_tutors(
             for measurement in measure_task(card, counted, index, judges_of[task], headline_only=True):
                 if measurement.metric.headline and not is_own_reference(card, measurement.metric, tutor):
                     measured[ComparisonKey(task, measurement.scoring, measurement.by)][tutor] = measurement
-    comparisons = [
-        difference
-        for compared, by_tutor in measured.items()
-        for difference in tutor_differences(cards[compared.task], compared, by_tutor, job.floors)
-    ]
-    floors = {*job.floors}
-    between = [difference for difference in comparisons if not floors & {difference.first, difference.second}]
-    from_floors = [difference for difference in comparisons if floors & {difference.first, difference.second}]
-    entries = [difference.model_dump_json() for difference in (*holm_corrected(between), *from_floors)]
-    with atomic_file(out) as handle:
-        handle.write("[\n" + ",\n".join(entries) + "\n]\n")
+    return measured
 
 
 def is_own_reference(card: Card, metric: Metric, tutor: str) -> bool:

@@ -12,6 +12,7 @@ from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import Checks, SlicePlan, used_on_benchmark
+from maieutic.scores.anytime import BoundMeans
 from maieutic.scores.differences import CompareTutors
 from maieutic.scores.printed import check_papers
 from maieutic.scores.registry import METRICS
@@ -113,6 +114,29 @@ def compare_tutors_job(plan: Plan, benchmark: str) -> CompareTutors:
     )
 
 
+def compared_sources(plan: Plan, benchmark: str) -> list[str]:
+    """Return the source file of each selected task of a benchmark."""
+    return [paths.SOURCE.of(dataset=loaded.card.dataset) for loaded in plan.benchmarks[benchmark]]
+
+
+def compared_pictures(plan: Plan, benchmark: str) -> list[str]:
+    """Return the list of pictures of each selected task with pictures."""
+    cards = [loaded.card for loaded in plan.benchmarks[benchmark]]
+    return [paths.PICTURE_LIST.of(dataset=card.dataset) for card in cards if card.images]
+
+
+def bound_means_job(plan: Plan, benchmark: str) -> BoundMeans:
+    cards = [loaded.card for loaded in plan.benchmarks[benchmark]]
+    forms = {card.task: plan.datasets[card.dataset].format_of(plan.edition) for card in cards}
+    pictured = [card.task for card in cards if card.images]
+    return BoundMeans(**dict(compare_tutors_job(plan, benchmark)), forms=forms, pictured=pictured)
+
+
+def bounds_files(plan: Plan) -> list[str]:
+    """Return the files of bounds that the report reads; empty for a run that does not stop at a width."""
+    return [paths.MEAN_BOUNDS.of(benchmark=name) for name in plan.benchmarks] if plan.run.stop_width else []
+
+
 def check_metrics(path: Path, loaded: LoadedCard) -> None:
     """Raise UserError if a card names an unknown metric. path: the card's file."""
     for name, metric in loaded.card.metrics.items():
@@ -126,5 +150,10 @@ STAGE = SlicePlan(
         names=lambda plan: [partial(check_papers, plan.models)],
         cards=lambda plan: [partial(check_metrics, path, loaded) for path, loaded in plan.cards.items()],
     ),
-    used_code={"score_replies": used_on_benchmark, "compare_tutors": used_on_benchmark},
+    report_files=bounds_files,
+    used_code={
+        "score_replies": used_on_benchmark,
+        "compare_tutors": used_on_benchmark,
+        "bound_means": used_on_benchmark,
+    },
 )

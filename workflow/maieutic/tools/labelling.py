@@ -118,19 +118,17 @@ class LabelOptions:
     repeats: Annotated[int, Parameter(help="units that each annotator sees twice, with --school")] = 5
     guideline: Annotated[
         Path | None,
-        Parameter(help="text file of the guideline (default: the rubric's, if it has one)"),
+        Parameter(help="guideline (default: the rubric's)"),
     ] = None
 
 
 def label(
     *,
     configfile: Annotated[list[Path], Parameter(help="run files; the run's replies must exist")],
-    annotators: Annotated[list[str] | None, Parameter(help="names of the annotators, who get one page each")] = None,
+    annotators: Annotated[list[str] | None, Parameter(help="annotators, who get one page each")] = None,
     out: Annotated[Path | None, Parameter(help="folder to create for the sample")] = None,
     options: LabelOptions = LabelOptions(),
-    plan: Annotated[
-        bool, Parameter(help="only print the expected confidence intervals for several numbers of labels")
-    ] = False,
+    plan: Annotated[bool, Parameter(help="print the expected intervals for several numbers of labels")] = False,
 ) -> None:
     """Draw a blind sample of a run's replies, and write a page for each annotator to label them.
 

@@ -1,0 +1,93 @@
+"""`maieutic run --stop-at`: raise `run.limit` in rounds until every headline is known with the wanted width.
+
+Each round is an ordinary run, so a killed round is continued by the same command.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from maieutic.config.settings import read_config
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.core.files import atomic_file
+from maieutic.core.parent_process import die_with_parent
+from maieutic.core.records import read_records
+from maieutic.core.terminal import say
+from maieutic.launch.config_files import merged_configuration
+from maieutic.launch.run import command_line, snakemake_environment
+from maieutic.launch.saved_runs import saved_run
+from maieutic.scores.anytime import MeanBounds, stop_lines
+
+FIRST_LIMIT, GROWTH = 50, 1.5  # limit of the first round, and the factor from one round to the next
+OVERLAY = Path("results/.stop-at.yaml")  # run file with the limit of the current round
+DRY_RUN = {"-n", "--dry-run", "--dryrun"}
+
+
+def width_of(words: str) -> float:
+    """Return the width in the value of `--stop-at`, such as `width=0.06`. Raises UserError for any other value."""
+    match = re.fullmatch(r"width=(0?\.\d+)", words)
+    if match is None or not float(match[1]):
+        problem = f"expected width=NUMBER with a number between 0 and 1, found {words}"
+        raise UserError("--stop-at", problem, "pass it as in --stop-at width=0.06")
+    return float(match[1])
+
+
+def run_in_rounds(configfile: Path, options: Sequence[str], width: float) -> None:
+    """Run a run file with rising limits, until every headline that is a mean is known with an interval of that width.
+
+    Raises SystemExit with Snakemake's exit code if a round fails or waits for batches: the same command continues it.
+    """
+    run = read_config(merged_configuration([configfile])).run.model_copy(update={"stop_width": width})
+    limit = first_limit(run.model_dump(mode="json"))
+    benchmarks = list(dict.fromkeys(task.partition("/")[0] for task in run.tasks))
+    while True:
+        OVERLAY.parent.mkdir(exist_ok=True)
+        with atomic_file(OVERLAY) as handle:
+            handle.write(json.dumps({"run": {"limit": limit, "stop_width": width}}) + "\n")
+        code = started(command_line([configfile, OVERLAY], options))
+        if code:
+            raise SystemExit(code)
+        files = [Path(paths.MEAN_BOUNDS.of(benchmark=name)) for name in benchmarks]
+        rows = [row for file in files if file.is_file() for row in read_records(file, MeanBounds)]
+        if DRY_RUN & {*options} or not rows:
+            return
+        if limit is None or all(row.is_settled(width) for row in rows):
+            break
+        limit = math.ceil(limit * GROWTH)
+        limit = limit if limit < max(row.population for row in rows) else None
+    for line in stop_lines(rows, width):
+        say(line, error=True)
+
+
+def first_limit(run: Mapping[str, Any]) -> int | None:
+    """Return the limit to begin with: that of the last round of the same run, else `run.limit`, else FIRST_LIMIT.
+
+    run: settings of the run, with its width. Earlier rounds were not narrow enough, or the run would have stopped.
+    """
+    name = run["name"]
+    config = Path(paths.ROOT) / (f"runs/{name}" if name else "report") / "config.yaml"
+    before = saved_run(config) if config.is_file() else {}
+    same = {key: value for key, value in before.items() if key != "limit"} == {
+        key: value for key, value in run.items() if key != "limit"
+    }
+    limit: int | None = before.get("limit") if same else run["limit"] or FIRST_LIMIT
+    return limit
+
+
+def started(line: Sequence[str]) -> int:
+    """Run a command to its end, and return its exit code. It gets this process's signals, and ends with it."""
+    process = subprocess.Popen(line, env=snakemake_environment(), preexec_fn=die_with_parent)
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # the terminal sends it to Snakemake as well, which ends its jobs and then itself
+            continue
