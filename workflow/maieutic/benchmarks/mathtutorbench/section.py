@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from maieutic.benchmarks.mathtutorbench.printed import BENCHMARK
@@ -13,7 +14,16 @@ from maieutic.config.models import BaselineModel
 from maieutic.core import paths
 from maieutic.core.intervals import SHARE_BOUNDS, paired_difference
 from maieutic.core.records import Grade, ReportedScore, read_records
-from maieutic.core.stats import MEAN, leave_one_out, sums_by_cluster
+from maieutic.core.stats import (
+    MEAN,
+    Array,
+    BootstrapSettings,
+    Statistic,
+    estimate_statistic,
+    leave_one_out,
+    safe_ratio,
+    sums_by_cluster,
+)
 from maieutic.report.figures import levels_chart, radar_chart, scatter_chart
 from maieutic.report.overview import headlines_of
 from maieutic.report.sections import ReportInput, Section
@@ -27,6 +37,8 @@ EXTENDED_PROMPT = {  # task with the extended prompt -> task with the simple pro
     "pedagogy_following": "scaffolding_generation",
     "pedagogy_following_hard": "scaffolding_generation_hard",
 }
+SCAFFOLDING = "scaffolding_generation"
+SOLVING = ("mistake_correction", "solution_correctness")  # tasks on the problems of SCAFFOLDING (StepVerify)
 HARD_SUFFIX = "_hard"  # suffix of the names of tasks with longer dialogues (section 4.1, task 7)
 MOST_RINGS = 6  # maximum number of tutors in one radar chart; more would not be distinguishable
 Headlines = Mapping[tuple[str, str], ReportedScore]
@@ -161,6 +173,81 @@ def paired_gain(wins: Sequence[Sequence[float]], problems: Sequence[str]) -> dic
     return {"value": rates[0] - rates[1], "low": low, "high": high, "simple": rates[1], "extended": rates[0]}
 
 
+def solved_problems(run: ReportInput, tutor: str, task: str) -> dict[str, bool]:
+    """Return, for each problem of a task, whether all answers to its items are right; unread ones are not.
+
+    Problems of which an item has no answer are left out.
+    """
+    path = paths.PARSED.within(run.results, benchmark=BENCHMARK, tutor=tutor)
+    right = {
+        grade.id: bool(grade.correct)
+        for grade in (read_records(path, Grade) if path.exists() else [])
+        if grade.task == task and grade.scoring == "robust" and grade.criterion is None and not grade.refused
+    }
+    solved: dict[str, bool] = {}
+    unanswered = set()
+    for item in items_of_task(run.results, BENCHMARK, task):
+        if item.id not in right:
+            unanswered.add(item.cluster)
+        solved[item.cluster] = solved.get(item.cluster, True) and right.get(item.id, False)
+    return {problem: value for problem, value in solved.items() if problem not in unanswered}
+
+
+def linked_counts(problems: Sequence[tuple[float, bool]]) -> Array:
+    """Return four counts per problem: win rate and 1 if it is solved, else two zeros, and the same if it is not.
+
+    problems: win rate on a problem's dialogues, and whether the tutor solves the problem.
+    """
+    return np.array([[rate * solved, solved, rate * (not solved), not solved] for rate, solved in problems], float)
+
+
+def solved_minus_unsolved(sums: Array) -> Array:
+    """Return the mean win rate on solved problems minus that on unsolved ones; NaN if one kind is missing."""
+    return safe_ratio(sums[..., 0], sums[..., 1], np.nan) - safe_ratio(sums[..., 2], sums[..., 3], np.nan)
+
+
+LINKED = Statistic[tuple[float, bool]](
+    lambda problems: float(solved_minus_unsolved(linked_counts(problems).sum(axis=0))),
+    linked_counts,
+    solved_minus_unsolved,
+    (-1.0, 1.0),
+)
+
+
+def linked_rows(run: ReportInput) -> list[dict[str, Any]]:
+    """Return how much more often each tutor's scaffolding wins on problems that the tutor can solve itself.
+
+    The problems are those of StepVerify, which are shared by both tasks. Each problem counts once.
+    """
+    plan, tasks = run.plan, {loaded.card.task for loaded in run.plan.benchmarks.get(BENCHMARK, [])}
+    if SCAFFOLDING not in {card.task for card in plan.reward_cards(BENCHMARK)}:
+        return []
+    problems = {item.id: item.cluster for item in items_of_task(run.results, BENCHMARK, SCAFFOLDING)}
+    rows = []
+    for tutor in plan.run.tutors:
+        wins: dict[str, list[float]] = {}
+        for name, win in wins_by_item(run, tutor, SCAFFOLDING).items():
+            wins.setdefault(problems[name], []).append(win)
+        for task in (name for name in SOLVING if name in tasks):
+            solved = solved_problems(run, tutor, task)
+            shared = sorted(wins.keys() & solved.keys())
+            pairs = [(sum(wins[name]) / len(wins[name]), solved[name]) for name in shared]
+            estimate = estimate_statistic(LINKED, pairs, shared, BootstrapSettings(**plan.bootstrap_settings))
+            if estimate.value is not None:
+                rates = [[rate for rate, is_solved in pairs if is_solved == side] for side in (True, False)]
+                rows.append(
+                    {
+                        "label": display_label(plan, tutor),
+                        "task": plan.card(BENCHMARK, task).title,
+                        "estimate": estimate,
+                        "solved": MEAN.value(rates[0]),
+                        "unsolved": MEAN.value(rates[1]),
+                        "problems": [len(side) for side in rates],
+                    }
+                )
+    return rows
+
+
 def mathtutorbench_page(run: ReportInput) -> dict[str, Any] | None:
     """Return the variables of MathTutorBench's page, or None if the run has no scores on this benchmark."""
     loaded_cards = run.plan.benchmarks.get(BENCHMARK)
@@ -177,6 +264,7 @@ def mathtutorbench_page(run: ReportInput) -> dict[str, Any] | None:
         "plain_and_hard": levels_chart(pd.DataFrame(hard), "headline", labels_of(hard)) if hard else "",
         "gains": gains,
         "gain_chart": levels_chart(pd.DataFrame(gains), "gain in win rate", labels_of(gains)) if gains else "",
+        "linked": linked_rows(run),
         "most": MOST_RINGS,
     }
 
