@@ -216,6 +216,14 @@ class Run(StrictModel):
             "Changing a limit recomputes nothing."
         ),
     )
+    reader: str | None = Field(
+        None,
+        description=(
+            "Model, by its name in `models`, that reads the replies that the rules do not understand. Its values have "
+            "rows of their own."
+        ),
+    )
+    reader_same_model: bool = Field(False, description="Accept a reader that is a tutor of the run.")
     max_unreadable: float = Field(
         0.05,
         ge=0,

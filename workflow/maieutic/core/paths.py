@@ -102,6 +102,9 @@ TAGS = Pattern("results/verdicts/{tagger}/tags/{benchmark}.jsonl")
 TAG_JOURNAL = Pattern("results/journal/tags/{tagger}/{benchmark}.jsonl")
 
 # grades
+READER_GRADES = Pattern("results/grades/{benchmark}/_readers/{reader}/{tutor}.jsonl")
+READINGS = Pattern("results/readings/{reader}/{benchmark}/{tutor}.jsonl")
+READER_JOURNAL = Pattern("results/journal/readings/{reader}/{benchmark}/{tutor}.jsonl")
 PARSED = Pattern("results/grades/{benchmark}/_parsers/{tutor}.jsonl")
 REWARD_GRADES = Pattern("results/grades/{benchmark}/{reward_model}/{tutor}.jsonl")
 JUDGE_GRADES = Pattern("results/grades/{benchmark}/{judge}/{tutor}.jsonl")

@@ -26,6 +26,8 @@ class Grader(NamedTuple):
     that the reply has no readable answer. reads_passage: True if the value is stated in one passage of the reply, which
     the report then highlights.
 
+    question: what a model is asked that reads the replies which the grader does not understand (`run.reader`), or None.
+
     gold_replies: function that returns the right and wrong replies to an item, with which `maieutic check-graders`
     tests the grader, or None if the task has no gold answer. version: number that must be increased whenever the
     grader reads any reply differently.
@@ -37,4 +39,5 @@ class Grader(NamedTuple):
     descriptive: bool = False
     reads_passage: bool = False
     gold_replies: Callable[[Item], GoldReplies] | None = None
+    question: str | None = None
     version: int = 1

@@ -10,6 +10,7 @@ import asyncio
 import csv
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from maieutic.config.cards import Card, LoadedCard
 from maieutic.config.models import BaselineModel, HostedModel, VllmModel
 from maieutic.config.rubrics import chosen_rubrics, read_rubric
 from maieutic.core import paths
+from maieutic.core.records import Grade, Reply, read_items, read_records
 from maieutic.judges import stage as judges_stage
 from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
 from maieutic.judges.judging import JudgeSettings, JudgeWork, follow_up_work, judge_case
@@ -46,9 +48,14 @@ from maieutic.plan.rules import RulePlan
 from maieutic.plan.slice_plan import PlannedRequests
 from maieutic.replies import stage as replies_stage
 from maieutic.replies.generate import RequestLimits, Shard
+from maieutic.replies.reader import Doubt, doubts_of, reader_request
 from maieutic.serving.budget import CHARS_A_TOKEN
 
 SIZES_FILE = paths.RESOURCES / "sizes.csv"
+
+
+READINGS = "readings"  # stage of the reader's requests, whose estimate is the number of replies that it may read
+READING_CHARS, READING_TOKENS = 1500.0, 40.0  # of a request to the reader, with a reply, and of its answer
 
 
 class NewRequests(NamedTuple):
@@ -77,6 +84,8 @@ def about(parts: Iterable[NewRequests]) -> str:
     estimated = [part for part in parts if not part.exact and part.requests != 0]
     if not estimated:
         return ""
+    if all(part.stage == READINGS for part in estimated):
+        return "at most "
     return "at most about " if all(part.answered for part in estimated) else "about "
 
 
@@ -342,6 +351,34 @@ async def verdicts_on_file(work: JudgeWork, on_file: AnswersOnFile, settings: Ju
         work = follow_up_work(work, judgements)
 
 
+def new_readings(plan: RulePlan, files: ResultFiles, reader: str, benchmark: str, tutor: str) -> NewRequests:
+    """Count the requests to the run's reader about one tutor's replies; at most all that it may read if not known."""
+    model, tasks = plan.models[reader], plan.tasks_for(benchmark, tutor)
+    assert isinstance(model, VllmModel | HostedModel)
+    identity = request_identity(model, replies_stage.reader_weights(plan, reader))
+    names = {"benchmark": benchmark, "tutor": tutor}
+    items = files.folder(inputs.item_files(benchmark, tasks))
+    replies, grades = (files.find(pattern.of(**names)) for pattern in (paths.REPLIES, paths.PARSED))
+    if identity is None or items is None or replies is None or grades is None:
+        cards = [plan.card(benchmark, task) for task in replies_stage.readable_tasks(plan, benchmark, tutor)]
+        counts = [plan.item_count(card) for card in cards]
+        total = None if None in counts else sum(filter(None, counts)) * getattr(plan.models[tutor], "repeats", 1)
+        tokens = (total or 0) * tokens_of_chars(READING_CHARS), known((total or 0) * READING_TOKENS)
+        return NewRequests(READINGS, reader, reader, total, *tokens, answered=True)
+    journal = Path(paths.READER_JOURNAL.of(reader=reader, **names))
+    on_file = AnswersOnFile(reader, model, identity, journal)
+    doubts = doubts_of(read_records(grades, Grade), read_items(items, tasks), read_records(replies, Reply))
+    asyncio.run(readings_on_file(doubts, on_file))
+    return unanswered_requests(READINGS, reader, reader, on_file, 0, known(READING_TOKENS))
+
+
+async def readings_on_file(doubts: Sequence[Doubt], on_file: AnswersOnFile) -> None:
+    """Look up the reader's answers about replies that the rules did not understand."""
+    for doubt in doubts:
+        with suppress(NotOnFile):
+            await on_file.ask(reader_request(doubt, on_file.model))
+
+
 # totals ---------------------------------------------------------------------------------------------------------------
 
 
@@ -425,8 +462,9 @@ REQUEST_COUNTERS: dict[str, Callable[..., NewRequests]] = {
     "generate_shard": new_replies,
     "judge_replies": new_verdicts,
     "judge_labelled": new_label_checks,
+    "ask_reader": new_readings,
 }
-STAGES = ("tutors", "judges", "checks")  # further stages follow in the order of their names
+STAGES = ("tutors", READINGS, "judges", "checks")  # further stages follow in the order of their names
 
 
 def new_requests(plan: RulePlan, jobs: Sequence[Job], made: Mapping[str, Path] | None = None) -> list[NewRequests]:

@@ -70,6 +70,7 @@ def constraints_of(plan: Plan) -> dict[str, str]:
         "classifier": one_of(plan.classifiers),
         "encoder": one_of(plan.run.encoders),
         "judge": one_of(plan.run.judges),
+        "reader": one_of([plan.run.reader] if plan.run.reader else []),
         "tagger": one_of(plan.run.taggers),
         "shard": "[1-9][0-9]*-of-[1-9][0-9]*",
         "batch": "[A-Za-z0-9_][A-Za-z0-9._+-]*",

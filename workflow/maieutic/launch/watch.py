@@ -19,7 +19,8 @@ from maieutic.launch.snakemake_compat import LOCAL_TWIN
 from maieutic.plan.rules import RulePlan
 
 Job = Any  # a Snakemake job
-ASKERS = ("tutor", "judge", "tagger", "reward_model", "classifier", "encoder", "model")  # wildcards that name a row
+# Wildcards that name a row
+ASKERS = ("reader", "tutor", "judge", "tagger", "reward_model", "classifier", "encoder", "model")
 WINDOW = 15  # number of the latest versions of a progress file from which the rate of requests is computed
 MOST_REASONS = 2  # maximum number of kinds of failed tries that a line names
 

@@ -462,7 +462,8 @@ class Plan(Selection):
         bases = [train.base for train in trains if train]
         judges = [*self.run.judges, *self.run.taggers]
         answering = [self.answering_entry(name) for name in judges]
-        return list(dict.fromkeys([*self.tutors, *graders, *bases, *judges, *answering, *self.run.encoders]))
+        reader = [self.run.reader] if self.run.reader else []
+        return list(dict.fromkeys([*self.tutors, *graders, *bases, *judges, *answering, *self.run.encoders, *reader]))
 
     @cached_property
     def pictured_datasets(self) -> list[str]:

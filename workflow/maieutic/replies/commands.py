@@ -7,5 +7,7 @@ COMMANDS = {
         "replies.recorded:read_replies",
         "replies.recorded:write_questions",
         "replies.parsing:parse_replies",
+        "replies.reader:ask_reader",
+        "replies.reader:grade_readings",
     ),
 }

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from maieutic.config import cards
+from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, HostedModel, RecordedModel, VllmModel
-from maieutic.config.registry import unknown_name
+from maieutic.config.registry import check_entry, unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.journal import failed_path
 from maieutic.datasets.registry import LOADERS
 from maieutic.graders.lexicon import ENGLISH
+from maieutic.graders.registry import GRADERS
 from maieutic.plan.inputs import card_files, entry_for_asking, source_files, tutor_items
 from maieutic.plan.plan import Plan
-from maieutic.plan.slice_plan import Checks, Replacements, SlicePlan, unused_tables, used_on_benchmark
+from maieutic.plan.slice_plan import Checks, Replacements, SlicePlan, WildcardValues, unused_tables, used_on_benchmark
 from maieutic.plan.syntax import Name
 from maieutic.replies.baselines import TUTORS
 from maieutic.replies.generate import GenerateReplies, Shard
 from maieutic.replies.parsing import ParseReplies
+from maieutic.replies.reader import AskReader, GradeReadings
 from maieutic.replies.recorded import FORMS, ReadReplies, WriteQuestions
 
 
@@ -143,6 +147,83 @@ def parse_replies_job(plan: Plan, benchmark: str, tutor: str) -> ParseReplies:
     )
 
 
+def readers(plan: Plan, *engines: str) -> list[str]:
+    """Return the run's reader, if it has one that is run by any of the given engines."""
+    return [name for name in plan.with_engine(*engines) if name == plan.run.reader]
+
+
+def is_readable(card: Card) -> bool:
+    """Return True if a reader may read replies to a task: a parser of the card has a question for it."""
+    return any(grader in GRADERS and GRADERS[grader].question is not None for grader in card.graders)
+
+
+def readable_tasks(plan: Plan, benchmark: str, tutor: str) -> list[str]:
+    """Return the tasks of a benchmark on which the run's reader may read a tutor's replies; empty without a reader."""
+    if plan.run.reader is None:
+        return []
+    return [loaded.card.task for loaded in plan.cards_for(benchmark, tutor) if is_readable(loaded.card)]
+
+
+def reader_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
+    """Return the file of a tutor's grades by the run's reader; empty without one, and for trivial tutors."""
+    if isinstance(plan.models[tutor], BaselineModel) or not readable_tasks(plan, benchmark, tutor):
+        return []
+    return [paths.READER_GRADES.of(benchmark=benchmark, reader=str(plan.run.reader), tutor=tutor)]
+
+
+def reader_weights(plan: Plan, reader: str) -> list[str]:
+    """Return the weights manifest of a reader; empty unless this run serves the model."""
+    return tutor_weights(plan, reader)
+
+
+def ask_reader_job(plan: Plan, reader: str, benchmark: str, tutor: str) -> AskReader:
+    entry = plan.models[reader]
+    assert isinstance(entry, VllmModel | HostedModel)
+    failed = has_failed(paths.READER_JOURNAL.of(reader=reader, benchmark=benchmark, tutor=tutor))
+    tasks = plan.tasks_for(benchmark, tutor)
+    return AskReader(reader=reader, entry=entry_for_asking(entry), tutor=tutor, tasks=tasks, asks_failed=failed)
+
+
+def grade_readings_job(plan: Plan, reader: str, benchmark: str, tutor: str) -> GradeReadings:
+    job = parse_replies_job(plan, benchmark, tutor)
+    return GradeReadings(reader=reader, tutor=tutor, tasks=job.tasks, languages=job.languages)
+
+
+def check_reader(plan: Plan) -> None:
+    """Raise UserError if the run's reader is no model that can be asked, or is a tutor of the run."""
+    name = plan.run.reader
+    if name is None:
+        return
+    check_entry(plan.models, "run.reader", name, (VllmModel, HostedModel), "a served or hosted model")
+    reader = plan.models[name]
+    if isinstance(reader, VllmModel):
+        reader.weights.refuse_unpinned(f"models.{name}.weights")
+    same = [tutor for tutor in plan.run.tutors if tutor == name or is_same_model(reader, plan.models.get(tutor))]
+    if same and not plan.run.reader_same_model:
+        problem = f"{name} is also the tutor {same[0]}, whose own replies it would read"
+        raise UserError("run.reader", problem, "name another model, or set run.reader_same_model: true")
+
+
+def is_same_model(first: Any, second: Any) -> bool:
+    """Return True if two registry entries name the same model: at one endpoint, or with the same weights."""
+    if isinstance(first, HostedModel) and isinstance(second, HostedModel):
+        return (first.base_url, first.model) == (second.base_url, second.model)
+    return isinstance(first, VllmModel) and isinstance(second, VllmModel) and first.weights == second.weights
+
+
+def journals_of_reader(plan: Plan) -> Iterator[str]:
+    """Yield the journals of the run's reader."""
+    for benchmark in plan.benchmarks:
+        for tutor in plan.tutors_on(benchmark):
+            if reader_grades(plan, benchmark, tutor):
+                yield paths.READER_JOURNAL.of(reader=str(plan.run.reader), benchmark=benchmark, tutor=tutor)
+
+
+def reader_of_job(plan: Plan, names: WildcardValues) -> list[str] | None:
+    """Return the reader that a job calls, from its wildcards; None for any other job."""
+    return [names["reader"]] if "reader" in names else None
+
+
 def check_tutor(plan: Plan, name: str) -> None:
     """Raise UserError if a tutor is an unknown baseline, lacks its recorded replies, or has unpinned weights."""
     model = plan.models[name]
@@ -254,8 +335,12 @@ def used_by_read_replies(plan: Plan, tutor: str, **others: str) -> Replacements:
 
 STAGE = SlicePlan(
     module=__name__,
-    checks=Checks(entries=tutor_checks),
+    checks=Checks(names=lambda plan: [partial(check_reader, plan)], entries=tutor_checks),
+    journals=journals_of_reader,
+    models_of=reader_of_job,
     used_code={
+        "ask_reader": used_on_benchmark,
+        "grade_readings": used_on_benchmark,
         "generate_replies": used_by_generate_replies,
         "read_replies": used_by_read_replies,
         "parse_replies": used_on_benchmark,

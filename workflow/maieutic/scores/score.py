@@ -75,12 +75,15 @@ def index_grades(grades: Iterable[Grade]) -> GradeIndex:
 def grades_by_grader(
     kind: str, card: Card, index: GradeIndex, judges: Sequence[str] | None
 ) -> dict[str | None, GradesByKey]:
-    """Return the grades of one task for each grader of a kind, in the order of the run. The key is None for parsers."""
-    if kind not in MODEL_GRADERS:
-        return {None: index.get((card.task, None), {})}
+    """Return the grades of one task for each grader of a kind, in the order of the run.
+
+    The key is None for parsers, which come before a model that reads what they did not understand.
+    """
     known = list(
         dict.fromkeys(by for (_, by), readings in index.items() if any(reading.kind == kind for reading in readings))
     )
+    if kind not in MODEL_GRADERS:
+        return {name: index.get((card.task, name), {}) for name in (None, *(by for by in known if by))}
     names = judges if kind == JUDGE and judges is not None else known
     return {name: index.get((card.task, name), {}) for name in names}
 
@@ -116,7 +119,7 @@ def measure_task(
         if headline_only and not metric.headline:
             continue
         kind = metric.grader or card.graders[0]
-        leader = None
+        leaders: list[str | None] = []
         for grader, source in grades_by_grader(kind, card, index, judges).items():
             # A judge of this task has no grades if the tutor's server refused every request: all items are missing.
             silent = kind == JUDGE and judges is not None and not source and not metric.parts and not metric.subset
@@ -130,8 +133,8 @@ def measure_task(
                     grades_of = source.get(GradeKey(kind, scoring, metric.criterion), {})
                     evidence = graded_items(metric, kind, scoring, items, grades_of, source)
                 if evidence is not None:
-                    leader = leader or grader  # without a rubric for this task, a judge has no evidence and cannot lead
-                    reported = metric if grader == leader else metric.model_copy(update={"headline": False})
+                    leaders.append(grader)  # without a rubric for this task, a judge has no evidence and cannot lead
+                    reported = metric if grader == leaders[0] else metric.model_copy(update={"headline": False})
                     yield Measurement(name, reported, scoring, grader, evidence)
 
 

@@ -12,6 +12,7 @@ from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import Checks, SlicePlan, used_on_benchmark
+from maieutic.replies.stage import reader_grades
 from maieutic.scores.anytime import BoundMeans
 from maieutic.scores.differences import CompareTutors
 from maieutic.scores.printed import check_papers
@@ -48,9 +49,10 @@ def leading_graders(plan: Plan, benchmark: str) -> list[str]:
 
 
 def all_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
-    """Return all grade files for one tutor's replies: those of parsers, reward models and judges."""
+    """Return all grade files for one tutor's replies: those of parsers, the reader, reward models and judges."""
     parsed = paths.PARSED.of(benchmark=benchmark, tutor=tutor)
-    return [parsed, *reward_grades(plan, benchmark, tutor), *judge_grades(plan, benchmark, tutor)]
+    by_models = (reader_grades, reward_grades, judge_grades)
+    return [parsed, *(file for grades in by_models for file in grades(plan, benchmark, tutor))]
 
 
 def tutors_and_floors(plan: Plan, benchmark: str) -> list[str]:

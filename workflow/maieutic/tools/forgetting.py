@@ -41,6 +41,7 @@ OUTPUTS_OF_JOURNAL: dict[Pattern, tuple[Pattern, ...]] = {
     paths.VERDICT_JOURNAL: (paths.VERDICTS,),
     paths.LABELLED_JOURNAL: (paths.LABELLED_VERDICTS,),
     paths.TAG_JOURNAL: (paths.TAGS,),
+    paths.READER_JOURNAL: (paths.READINGS,),
     TUTOR_JOURNAL: (CONVERSATIONS, SCORES),
     STUDENT_JOURNAL: (CONVERSATIONS, SCORES),
     CLAIM_JOURNAL: (CLAIMS, SCORES),
@@ -204,7 +205,11 @@ def journals() -> Iterator[RequestJournal]:
         for pattern, outputs in OUTPUTS_OF_JOURNAL.items():
             if match := path_regex(pattern).fullmatch(path.as_posix()):
                 wildcards = match.groupdict()
-                name = next(wildcards[kind] for kind in ("tutor", "judge", "tagger", "simulation") if kind in wildcards)
+                name = next(
+                    wildcards[kind]
+                    for kind in ("reader", "tutor", "judge", "tagger", "simulation")
+                    if kind in wildcards
+                )
                 yield RequestJournal(path, name, [Path(output.of(**wildcards)) for output in outputs])
                 break
 

@@ -1,0 +1,297 @@
+"""A model that reads the replies that the rules do not understand (`run.reader`), and only those.
+
+It sees the kind of question, the number of steps or options, and the reply between delimiters: never the solution, the
+right answer or the tutor. Its value counts only if the passage that it quotes stands in the reply and holds the value.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from maieutic.config.models import HostedModel, ServedModel, VllmModel
+from maieutic.core.jobs import Job
+from maieutic.core.journal import FinishedRequest, Journal
+from maieutic.core.options import options_of
+from maieutic.core.progress import Progress
+from maieutic.core.records import (
+    Grade,
+    Item,
+    Record,
+    Reply,
+    read_checked_records,
+    read_items,
+    read_records,
+    write_records,
+)
+from maieutic.core.shutdown import run_with_grace
+from maieutic.core.states import missing_reason
+from maieutic.graders.evidence import is_doubt
+from maieutic.graders.lexicon import ENGLISH, in_english_notation
+from maieutic.graders.number_words import words_as_digits
+from maieutic.graders.numerals import number_values
+from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS, Reading
+from maieutic.graders.registry import GRADERS
+from maieutic.graders.steps import steps_shown
+from maieutic.judges.answers import objects_in
+from maieutic.judges.fencing import fence_texts, neutralise_text
+from maieutic.replies.generate import CONVERSATIONS_PER_REQUEST, ModelRequests, run_concurrently, run_watched
+from maieutic.serving.backends import JobFiles, backend_of
+
+log = logging.getLogger(__name__)
+MAX_TOKENS = 256
+NO_STATEMENT = "no statement"  # reason of a reply in which the rules find nothing that they know
+FEWEST_WORDS = 2  # of a quote that holds a verdict
+NO_VALUE = ("none", "several")  # answers of the reader for a reply without a value, or with different ones
+SCHEMA = {
+    "type": "object",
+    "properties": {"value": {"type": "string"}, "quote": {"type": "string"}},
+    "required": ["value", "quote"],
+    "additionalProperties": False,
+}
+PROMPT = """Read the answer that a tutor gives in a reply. {question}{shape}
+
+{notice}
+
+The reply:
+{reply}
+
+Do not solve anything and do not judge the answer: report what stands in the reply. Answer with one JSON object, such as {{"value": "3", "quote": "..."}}. "value" is the answer that the reply gives, "none" if it gives none, or "several" if it gives different ones. "quote" is the shortest passage of the reply, word for word, that holds the value; leave it empty for "none" and "several"."""  # noqa: E501
+
+
+class AskReader(Job):
+    """Job in which a model reads the replies of one tutor that the rules did not understand.
+
+    reader: name of the model; entry: its registry entry; asks_failed: True if requests that failed in an earlier run
+    are on file, which this job asks once more.
+    """
+
+    reader: str
+    entry: Annotated[VllmModel | HostedModel, Field(discriminator="engine")]
+    tutor: str
+    tasks: list[str]
+    asks_failed: bool = False
+
+
+class GradeReadings(Job):
+    """Job that grades one tutor's replies by the rules and, where they did not understand, by a model's readings.
+
+    languages: languages of tasks not in English.
+    """
+
+    reader: str
+    tutor: str
+    tasks: list[str]
+    languages: dict[str, str] = Field(default_factory=dict)
+
+
+class ReaderAnswer(Record):
+    """A model's answer about one reply that the rules did not understand.
+
+    kind: the parser that did not understand it; answer: the model's text; error: why there is no answer, or None.
+    """
+
+    id: str
+    task: str
+    tutor: str
+    kind: str
+    key: str
+    answer: str
+    error: str | None = None
+
+
+class Doubt(NamedTuple):
+    """A reply that a parser did not understand."""
+
+    item: Item
+    reply: Reply
+    kind: str
+
+
+def is_read(grade: Grade) -> bool:
+    """Return True if a model may read the reply behind a grade: the rules did not understand it.
+
+    A reply without a statement that the rules know may still have one in other words. Contradictions, withdrawals and
+    refusals to answer are understood.
+    """
+    is_asked = grade.kind in GRADERS and GRADERS[grade.kind].question is not None and grade.criterion is None
+    why = grade.why_none or ""
+    is_open = is_doubt(why) or why.startswith(NO_STATEMENT)
+    return is_asked and grade.scoring == "robust" and grade.value is None and not grade.refused and is_open
+
+
+def doubts_of(grades: Iterable[Grade], items: Sequence[Item], replies: Iterable[Reply]) -> list[Doubt]:
+    """Return the replies that the rules did not understand, in the order of the grades."""
+    by_key = {(item.task, item.id): item for item in items}
+    texts = {(reply.task, reply.id): reply for reply in replies}
+    return [
+        Doubt(by_key[grade.task, grade.id], texts[grade.task, grade.id], grade.kind)
+        for grade in grades
+        if is_read(grade)
+    ]
+
+
+def reader_request(doubt: Doubt, model: ServedModel) -> dict[str, Any]:
+    """Return the request about one reply, with the field names of OpenAI's API.
+
+    It depends on the reply, the kind of question, and the number of steps or options of the prompt alone.
+    """
+    steps, options = steps_shown(doubt.item.vars), options_of(doubt.item.vars.get("question", ""))
+    shape = f" The student's solution has {steps.most} steps." if steps and doubt.kind == "step" else ""
+    shape += f" The problem has the options {', '.join(options)}." if options else ""
+    blocks, notice = fence_texts({"reply": doubt.reply.text})
+    content = PROMPT.format(question=GRADERS[doubt.kind].question, shape=shape, notice=notice, **blocks)
+    answer = {"type": "json_schema", "json_schema": {"name": "reading", "schema": SCHEMA, "strict": True}}
+    return {
+        "endpoint": model.endpoint or "chat",
+        "messages": [{"role": "user", "content": content}],
+        "temperature": 0.0,
+        "max_tokens": model.token_limit(MAX_TOKENS),
+        "stop": [],
+        **({"response_format": answer} if model.structured else {}),
+    }
+
+
+def ask_reader(
+    *,
+    job: AskReader,
+    items: Path,
+    replies: Path,
+    grades: Path,
+    weights: list[Path],
+    journal: Path,
+    server_log: Path,
+    out: Path,
+) -> None:
+    """Ask a model about each reply of one tutor that the rules did not understand.
+
+    items: folder of the benchmark's items; grades: grades by the rules; weights: manifest of the model's weights, empty
+    if this run does not serve the model.
+    """
+    cases = read_items(items, job.tasks)
+    known = read_checked_records(replies, Reply, cases, tutor=job.tutor)
+    doubts = doubts_of(read_records(grades, Grade), cases, known)
+    files = JobFiles(next(iter(weights), None), journal, server_log)
+    with Journal(journal, FinishedRequest) as kept:
+        backend, identity = backend_of(job.reader, job.entry, files)
+        asking = ModelRequests(job.reader, job.entry, identity, kept, backend, asks_failed=job.asks_failed)
+        [answers] = run_with_grace(run_concurrently([ask_all(doubts, asking)], backend), job.entry.grace)
+    write_records(out, answers)
+
+
+async def ask_all(doubts: Sequence[Doubt], job: ModelRequests) -> list[ReaderAnswer]:
+    """Ask about all doubts concurrently, and record the usage. Raises UserError if requests stay unanswered."""
+    from maieutic.serving.client import Unanswered
+
+    progress, answers = Progress(job.name, len(doubts)), dict[int, ReaderAnswer]()
+
+    async def ask_one(number: int, doubt: Doubt) -> None:
+        requests = job.requests
+        try:
+            entry = await job.ask(reader_request(doubt, job.model))
+        except Unanswered as fault:
+            progress.fail(str(fault), fault.later, fault.sent)
+            return
+        error = missing_reason(entry.error) if entry.error else None
+        item = doubt.item
+        answers[number] = ReaderAnswer(
+            id=item.id, task=item.task, tutor=doubt.reply.tutor, kind=doubt.kind, key=entry.key, answer=entry.text,
+            error=error,
+        )  # fmt: skip
+        progress.step(known=job.requests == requests, tokens=entry.completion_tokens or 0)
+
+    try:
+        under_way = min(CONVERSATIONS_PER_REQUEST * job.backend.most_in_flight, len(doubts))
+        coroutines = (ask_one(number, doubt) for number, doubt in enumerate(doubts))
+        await run_watched(coroutines, job.backend.check, under_way, job.model.grace)
+        progress.log_line()
+        job.check_unanswered(progress, "replies")
+    finally:
+        job.record_usage()
+    return [answers[number] for number in range(len(doubts))]
+
+
+def plain(text: str) -> str:
+    """Return a text as the reader sees it, in lower case and with single blanks, to look for a quote in it."""
+    return " ".join(neutralise_text(text).casefold().split())
+
+
+def reading_of(doubt: Doubt, answer: str, language: str = ENGLISH) -> Reading | str:
+    """Return the rules' reading of the value that a model finds in a reply, or the reason why it does not count.
+
+    The value counts if the quote stands in the reply and holds the value: as a number or letter, or by the rules.
+    """
+    fields = next((entry for entry in reversed(objects_in(answer)) if {"value", "quote"} <= entry.keys()), None)
+    if fields is None:
+        return "its answer cannot be read"
+    value, quote = str(fields["value"]).strip(), str(fields["quote"]).strip()
+    if value.casefold() in NO_VALUE:
+        return f"it finds {value.casefold()}"
+    claimed = reading_by_rules(doubt, value, language)
+    if claimed.value is None:
+        return "its value is no answer to the question"
+    if not quote or plain(quote) not in plain(doubt.reply.text):
+        return "its quote does not stand in the reply"
+    if not holds(quote, claimed.value, reading_by_rules(doubt, quote, language).value, language):
+        return "its quote does not hold the value"
+    return claimed._replace(raw=quote[:MAX_PASSAGE_CHARACTERS])
+
+
+def reading_by_rules(doubt: Doubt, text: str, language: str) -> Reading:
+    """Return what the rules read from a text as the whole reply."""
+    read = GRADERS[doubt.kind].read
+    assert read is not None, "only parsers of the last turn have a question"
+    [reading] = read(doubt.item, in_english_notation(text, language), "robust")
+    return reading
+
+
+def holds(quote: str, claimed: object, by_rules: object, language: str) -> bool:
+    """Return True if a quote holds a value. by_rules: value that the rules read from the quote alone, or None.
+
+    A verdict in words that the rules do not know is held by a quote of two words or more, unless the rules read the
+    opposite from it.
+    """
+    if by_rules is not None:
+        return by_rules == claimed
+    if isinstance(claimed, bool):
+        return len(quote.split()) >= FEWEST_WORDS
+    if isinstance(claimed, str):
+        return re.search(rf"(?<!\w){re.escape(claimed)}(?!\w)", quote) is not None
+    numbers = number_values(words_as_digits(in_english_notation(quote, language)))
+    return isinstance(claimed, int | float) and float(claimed) in numbers
+
+
+def grade_readings(*, job: GradeReadings, items: Path, replies: Path, grades: Path, readings: Path, out: Path) -> None:
+    """Write one tutor's grades by the rules again, with a model's readings where the rules did not understand.
+
+    items: folder of the benchmark's items; grades: grades by the rules; readings: the model's answers.
+    """
+    cases = read_items(items, job.tasks)
+    known = read_checked_records(replies, Reply, cases, tutor=job.tutor)
+    ruled = read_records(grades, Grade)
+    answers = {(answer.task, answer.id, answer.kind): answer for answer in read_records(readings, ReaderAnswer)}
+    doubts = {(doubt.item.task, doubt.item.id, doubt.kind): doubt for doubt in doubts_of(ruled, cases, known)}
+
+    def graded() -> Iterator[Grade]:
+        for grade in ruled:
+            if grade.scoring != "robust" or GRADERS[grade.kind].question is None:
+                continue
+            grade = grade.model_copy(update={"by": job.reader})
+            key = (grade.task, grade.id, grade.kind)
+            if key not in doubts or not is_read(grade):
+                yield grade
+                continue
+            answer, language = answers[key], job.languages.get(grade.task, ENGLISH)
+            reading = answer.error or reading_of(doubts[key], answer.answer, language)
+            if isinstance(reading, str):
+                yield grade.model_copy(update={"reason": f"{job.reader}: {reading}"})
+            else:
+                update = {"value": reading.value, "correct": reading.correct, "raw": reading.raw, "why_none": None}
+                yield grade.model_copy(update={**update, "reason": f"read by {job.reader}"})
+
+    write_records(out, graded())
