@@ -1,7 +1,7 @@
 """Estimate a full run without running it: requests, tokens, GPU hours and cost of 10 to 1,000 models of 1B to 405B.
 
 Writes the tables of docs/cluster.md and docs/models.md between their markers, from measured request sizes
-(resources/sizes.csv) and the estimate of serving time (maieutic.tools.serving_time). `--print` prints the pages instead.
+(resources/sizes.csv) and the estimate of serving time (maieutic.launch.serving_time). `--print` prints the pages instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "workflow"))
 
 from maieutic.launch.lengths import answer_span, verdict_span
 from maieutic.launch.requests import RequestSize, measured_sizes, tokens_of_chars
-from maieutic.tools.serving_time import GPUS, START_SECONDS, ParameterCount, fits_in_memory, server_seconds
+from maieutic.launch.serving_time import GPUS, START_SECONDS, ParameterCount, fits_in_memory, server_seconds
 
 PAGES = (ROOT / "docs/cluster.md", ROOT / "docs/models.md")
 CONCURRENCY = 256  # requests in flight, as models.*.concurrency of a served model

@@ -23,12 +23,12 @@ from maieutic.config.models import HostedModel
 from maieutic.launch.bill import bill_of
 from maieutic.launch.config_files import merged_configuration
 from maieutic.launch.lengths import AmountRange
+from maieutic.launch.serving_time import parameter_count
 from maieutic.plan.plan import Plan
 from maieutic.run_plan import plan_before_pins
 from maieutic.scores.printed import PAPERS, paper_title
 from maieutic.tools.counting import count_requests
 from maieutic.tools.estimate import estimate_rows, estimate_total, range_cell
-from maieutic.tools.serving_time import parameter_count
 
 PAGE = ROOT / "docs/reproduce.md"
 COUNTS = ROOT / "bench/released.csv"

@@ -12,13 +12,13 @@ from maieutic.core.records import Grade, Item, Reply, Turn, read_records, write_
 from maieutic.graders.reading import Reading
 from maieutic.replies.parsing import grades_of
 from maieutic.replies.reader import (
-    Doubt,
     GradeReadings,
     ReaderAnswer,
+    UnreadReply,
+    counted_reading,
     grade_readings,
     is_read,
     reader_request,
-    reading_of,
 )
 
 MODEL = HostedModel.model_validate(
@@ -37,8 +37,8 @@ def reply(text: str) -> Reply:
     return Reply(id="i", task="t", tutor="ours", key="k", turns=[turn], error=None)
 
 
-def doubt(kind: str, text: str, **reference: Any) -> Doubt:
-    return Doubt(item(**(reference or {"answer": 42, "incorrect": True, "step": 2})), reply(text), kind)
+def doubt(kind: str, text: str, **reference: Any) -> UnreadReply:
+    return UnreadReply(item(**(reference or {"answer": 42, "incorrect": True, "step": 2})), reply(text), kind)
 
 
 def answer(value: object, quote: str) -> str:
@@ -71,7 +71,7 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "text", "answered", "counts"), CASES)
 def test_a_value_counts_only_with_a_quote_that_holds_it(kind: str, text: str, answered: str, counts: object) -> None:
-    reading = reading_of(doubt(kind, text), answered)
+    reading = counted_reading(doubt(kind, text), answered)
     assert (reading.value if isinstance(reading, Reading) else reading) == counts
 
 

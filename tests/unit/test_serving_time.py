@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from maieutic.config.models import VllmModel
-from maieutic.tools.serving_time import Gpu, ParameterCount, parameter_count, server_seconds
+from maieutic.launch.serving_time import Gpu, ParameterCount, parameter_count, server_seconds
 
 # An entry's name, its keys, and its size in billions of parameters: stored, and used for one token.
 SIZES: dict[str, tuple[str, dict[str, Any], tuple[float, float] | None]] = {

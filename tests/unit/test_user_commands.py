@@ -28,10 +28,10 @@ from maieutic.launch import runs
 from maieutic.launch.config_files import merged_configuration
 from maieutic.launch.lengths import known
 from maieutic.launch.requests import NewRequests
+from maieutic.launch.serving_time import parameter_count
 from maieutic.run_plan import plan_before_pins, plan_of
 from maieutic.tools import doctor, estimate, new_run
 from maieutic.tools.new_run import RunFileChoices, known_entry, providers
-from maieutic.tools.serving_time import parameter_count
 
 
 def init(out: Path, **flags: Any) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from maieutic.core.errors import UserError
+from maieutic.launch.serving_time import GpuJob, queue_widths, wall_seconds
 from maieutic.tools import estimate
-from maieutic.tools.serving_time import GpuJob, queue_widths, wall_seconds
 
 
 def tutors(*seconds: float, gpus: int = 1) -> list[GpuJob]:

@@ -53,11 +53,13 @@ from maieutic.launch.snakemake_compat import (
     uses_containers,
 )
 from maieutic.launch.stage import save_config_job
+from maieutic.launch.training_time import TRAINING_RULES, training_lines
 from maieutic.launch.watch import RunWatch, remove_old_progress
 from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan
 from maieutic.preparation.own_readings import checks_of_readings
 from maieutic.serving.batches import BATCH_VARIABLE, OUTBOX, BatchFolder, BatchLimits, BatchSettings, has_batches
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse
+from maieutic.serving.devices import gpu_names
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 
 log = logging.getLogger(__name__)
@@ -247,6 +249,11 @@ def called_models(plan: RulePlan, jobs: Iterable[Job]) -> list[str]:
     return sorted({model for job in asking for model in plan.models_of(job.wildcards)})
 
 
+def trained_names(jobs: Iterable[Job]) -> list[str]:
+    """Return the tunings and graders that planned jobs train."""
+    return [name for job in jobs if job.rule.name in TRAINING_RULES for name in dict(job.wildcards.items()).values()]
+
+
 def used_images(plan: RulePlan, jobs: Iterable[Job]) -> dict[str, tuple[str, str]]:
     """Return the container images in which planned jobs run: the address and the file of each, by environment."""
     files = dict(image for job in jobs if (image := image_of_job(job)))
@@ -309,6 +316,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
         *own_entry_lines(),
         *preflight.idle_judge_lines(plan),
         *budget_limits.concurrency_lines(plan, planned),
+        *training_lines(plan, trained_names(jobs), gpu_names()),
     ):
         say(line, error=True)
     snakemake_compat.keep_job_errors(workflow, EXECUTOR_MESSAGES)

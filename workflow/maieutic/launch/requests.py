@@ -48,7 +48,7 @@ from maieutic.plan.rules import RulePlan
 from maieutic.plan.slice_plan import PlannedRequests
 from maieutic.replies import stage as replies_stage
 from maieutic.replies.generate import RequestLimits, Shard
-from maieutic.replies.reader import Doubt, doubts_of, reader_request
+from maieutic.replies.reader import UnreadReply, doubts_of, reader_request
 from maieutic.serving.budget import CHARS_A_TOKEN
 
 SIZES_FILE = paths.RESOURCES / "sizes.csv"
@@ -372,7 +372,7 @@ def new_readings(plan: RulePlan, files: ResultFiles, reader: str, benchmark: str
     return unanswered_requests(READINGS, reader, reader, on_file, 0, known(READING_TOKENS))
 
 
-async def readings_on_file(doubts: Sequence[Doubt], on_file: AnswersOnFile) -> None:
+async def readings_on_file(doubts: Sequence[UnreadReply], on_file: AnswersOnFile) -> None:
     """Look up the reader's answers about replies that the rules did not understand."""
     for doubt in doubts:
         with suppress(NotOnFile):

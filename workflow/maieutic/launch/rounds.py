@@ -75,10 +75,8 @@ def first_limit(run: Mapping[str, Any]) -> int | None:
     name = run["name"]
     config = Path(paths.ROOT) / (f"runs/{name}" if name else "report") / "config.yaml"
     before = saved_run(config) if config.is_file() else {}
-    same = {key: value for key, value in before.items() if key != "limit"} == {
-        key: value for key, value in run.items() if key != "limit"
-    }
-    limit: int | None = before.get("limit") if same else run["limit"] or FIRST_LIMIT
+    is_same = {**before, "limit": None} == {**run, "limit": None}
+    limit: int | None = before.get("limit") if is_same else run["limit"] or FIRST_LIMIT
     return limit
 
 

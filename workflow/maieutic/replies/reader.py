@@ -105,7 +105,7 @@ class ReaderAnswer(Record):
     error: str | None = None
 
 
-class Doubt(NamedTuple):
+class UnreadReply(NamedTuple):
     """A reply that a parser did not understand."""
 
     item: Item
@@ -125,18 +125,18 @@ def is_read(grade: Grade) -> bool:
     return is_asked and grade.scoring == "robust" and grade.value is None and not grade.refused and is_open
 
 
-def doubts_of(grades: Iterable[Grade], items: Sequence[Item], replies: Iterable[Reply]) -> list[Doubt]:
+def doubts_of(grades: Iterable[Grade], items: Sequence[Item], replies: Iterable[Reply]) -> list[UnreadReply]:
     """Return the replies that the rules did not understand, in the order of the grades."""
     by_key = {(item.task, item.id): item for item in items}
     texts = {(reply.task, reply.id): reply for reply in replies}
     return [
-        Doubt(by_key[grade.task, grade.id], texts[grade.task, grade.id], grade.kind)
+        UnreadReply(by_key[grade.task, grade.id], texts[grade.task, grade.id], grade.kind)
         for grade in grades
         if is_read(grade)
     ]
 
 
-def reader_request(doubt: Doubt, model: ServedModel) -> dict[str, Any]:
+def reader_request(doubt: UnreadReply, model: ServedModel) -> dict[str, Any]:
     """Return the request about one reply, with the field names of OpenAI's API.
 
     It depends on the reply, the kind of question, and the number of steps or options of the prompt alone.
@@ -184,13 +184,13 @@ def ask_reader(
     write_records(out, answers)
 
 
-async def ask_all(doubts: Sequence[Doubt], job: ModelRequests) -> list[ReaderAnswer]:
+async def ask_all(doubts: Sequence[UnreadReply], job: ModelRequests) -> list[ReaderAnswer]:
     """Ask about all doubts concurrently, and record the usage. Raises UserError if requests stay unanswered."""
     from maieutic.serving.client import Unanswered
 
     progress, answers = Progress(job.name, len(doubts)), dict[int, ReaderAnswer]()
 
-    async def ask_one(number: int, doubt: Doubt) -> None:
+    async def ask_one(number: int, doubt: UnreadReply) -> None:
         requests = job.requests
         try:
             entry = await job.ask(reader_request(doubt, job.model))
@@ -216,12 +216,12 @@ async def ask_all(doubts: Sequence[Doubt], job: ModelRequests) -> list[ReaderAns
     return [answers[number] for number in range(len(doubts))]
 
 
-def plain(text: str) -> str:
+def normalised(text: str) -> str:
     """Return a text as the reader sees it, in lower case and with single blanks, to look for a quote in it."""
     return " ".join(neutralise_text(text).casefold().split())
 
 
-def reading_of(doubt: Doubt, answer: str, language: str = ENGLISH) -> Reading | str:
+def counted_reading(doubt: UnreadReply, answer: str, language: str = ENGLISH) -> Reading | str:
     """Return the rules' reading of the value that a model finds in a reply, or the reason why it does not count.
 
     The value counts if the quote stands in the reply and holds the value: as a number or letter, or by the rules.
@@ -235,14 +235,14 @@ def reading_of(doubt: Doubt, answer: str, language: str = ENGLISH) -> Reading | 
     claimed = reading_by_rules(doubt, value, language)
     if claimed.value is None:
         return "its value is no answer to the question"
-    if not quote or plain(quote) not in plain(doubt.reply.text):
+    if not quote or normalised(quote) not in normalised(doubt.reply.text):
         return "its quote does not stand in the reply"
     if not holds(quote, claimed.value, reading_by_rules(doubt, quote, language).value, language):
         return "its quote does not hold the value"
     return claimed._replace(raw=quote[:MAX_PASSAGE_CHARACTERS])
 
 
-def reading_by_rules(doubt: Doubt, text: str, language: str) -> Reading:
+def reading_by_rules(doubt: UnreadReply, text: str, language: str) -> Reading:
     """Return what the rules read from a text as the whole reply."""
     read = GRADERS[doubt.kind].read
     assert read is not None, "only parsers of the last turn have a question"
@@ -287,7 +287,7 @@ def grade_readings(*, job: GradeReadings, items: Path, replies: Path, grades: Pa
                 yield grade
                 continue
             answer, language = answers[key], job.languages.get(grade.task, ENGLISH)
-            reading = answer.error or reading_of(doubts[key], answer.answer, language)
+            reading = answer.error or counted_reading(doubts[key], answer.answer, language)
             if isinstance(reading, str):
                 yield grade.model_copy(update={"reason": f"{job.reader}: {reading}"})
             else:

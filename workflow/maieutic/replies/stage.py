@@ -198,13 +198,13 @@ def check_reader(plan: Plan) -> None:
     reader = plan.models[name]
     if isinstance(reader, VllmModel):
         reader.weights.refuse_unpinned(f"models.{name}.weights")
-    same = [tutor for tutor in plan.run.tutors if tutor == name or is_same_model(reader, plan.models.get(tutor))]
+    same = [tutor for tutor in plan.run.tutors if tutor == name or share_model(reader, plan.models.get(tutor))]
     if same and not plan.run.reader_same_model:
         problem = f"{name} is also the tutor {same[0]}, whose own replies it would read"
         raise UserError("run.reader", problem, "name another model, or set run.reader_same_model: true")
 
 
-def is_same_model(first: Any, second: Any) -> bool:
+def share_model(first: Any, second: Any) -> bool:
     """Return True if two registry entries name the same model: at one endpoint, or with the same weights."""
     if isinstance(first, HostedModel) and isinstance(second, HostedModel):
         return (first.base_url, first.model) == (second.base_url, second.model)

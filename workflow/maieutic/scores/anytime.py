@@ -117,7 +117,7 @@ def all_items(job: BoundMeans, task: str, source: Path, pictures: Path | None) -
     return with_picture_files(items, picture_files(pictures)) if pictures else items
 
 
-def requests_of(items: Sequence[Item], turns: int, repeats: int) -> int:
+def requests_for(items: Sequence[Item], turns: int, repeats: int) -> int:
     """Return the number of requests to a tutor for some items. turns: turns of the task's conversation."""
     return repeats * sum(turns + len(item.script) for item in items)
 
@@ -180,7 +180,7 @@ def bounds_row(
         high=ends[1] if ends else None,
         n=len(sample),
         population=len(everything),
-        requests_left=requests_of(left, len(card.turns), job.repeats.get(tutor, 1)),
+        requests_left=requests_for(left, len(card.turns), job.repeats.get(tutor, 1)),
     )
 
 

@@ -18,13 +18,13 @@ from maieutic.core.paths import HOME, here_or_shipped
 from maieutic.core.visible import terminal_line
 from maieutic.launch import cluster, images, preflight, provenance
 from maieutic.launch.config_files import merged_configuration
+from maieutic.launch.serving_time import BYTES_PER_PARAMETER, parameter_count
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_before_pins, plan_of
 from maieutic.serving.devices import gpu_names, visible_devices
 from maieutic.serving.eviction import memory_mb
 from maieutic.tools.counting import count_requests
-from maieutic.tools.serving_time import BYTES_PER_PARAMETER, parameter_count
 
 State = Literal["ok", "note", "fault"]
 COLOURS = {"ok": "green", "note": "yellow", "fault": "red"}

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from maieutic.config.models import CriteriaModel, RewardModel, VllmModel
+from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError, check_all
 from maieutic.launch.bill import bill_of
 from maieutic.launch.budget_limits import budget_text
@@ -24,12 +24,7 @@ from maieutic.launch.lengths import (
     total_of,
 )
 from maieutic.launch.requests import NewRequests, about
-from maieutic.plan.plan import Plan
-from maieutic.run_plan import plan_before_pins
-from maieutic.serving.backends import HELD_SEQUENCES
-from maieutic.serving.budget import CHARS_A_TOKEN
-from maieutic.tools.counting import count_requests
-from maieutic.tools.serving_time import (
+from maieutic.launch.serving_time import (
     BANDWIDTH_SHARE,
     GPUS,
     PEAK_SHARE,
@@ -40,12 +35,13 @@ from maieutic.tools.serving_time import (
     server_seconds,
     wall_seconds,
 )
+from maieutic.launch.training_time import EXAMPLE_TOKENS, TRAINING_SHARES, training_times
+from maieutic.plan.plan import Plan
+from maieutic.run_plan import plan_before_pins
+from maieutic.serving.backends import HELD_SEQUENCES
+from maieutic.serving.budget import CHARS_A_TOKEN
+from maieutic.tools.counting import count_requests
 
-EXAMPLE_TOKENS = 1500  # of a conversation: KMP-Pile's have 9.3 exchanges with 40 words a turn, WildChat's more
-TRAINING_SHARES = AmountRange(0.3, 0.4)  # of a GPU's peak, in full fine-tuning of models of 1B to 10B
-# The papers' times on one GPU: training a reward model and classifiers, scoring one model's replies (MathTutorBench,
-# sections 4.3 and B, appendix C.2). Newer GPUs take down to a tenth.
-REWARD_HOURS, CLASSIFIER_HOURS, SCORING_HOURS = 1.0, 0.25, 1 / 6
 MOST_NODES, MOST_GPUS = 10_000, 128  # larger values are typing errors
 ASSUMPTIONS = (
     f"a token has {CHARS_A_TOKEN:.0f} characters",
@@ -96,30 +92,12 @@ def estimate_rows(plan: Plan, gpu: str, jobs: list[NewRequests]) -> list[Estimat
 
 
 def training_estimates(plan: Plan, gpu: str) -> list[EstimateRow]:
-    """Return a row for each tuning and trained grader of a run, and for the scoring by each reward model.
-
-    The hours are those of all GPUs. gpu: type of the GPUs.
-    """
-    rows = []
-    for name, tuning in plan.config.tunings.items():
-        base, gpus = plan.models[tuning.base], (tuning.needs or plan.models[tuning.base].needs).gpus
-        if gpus and tuning.steps and (size := parameter_count(tuning.base, base)) is not None:
-            operations = 6e9 * size.active * tuning.steps * tuning.batch_size * min(EXAMPLE_TOKENS, tuning.max_length)
-            shares = (TRAINING_SHARES.high, TRAINING_SHARES.low)
-            hours = AmountRange(*(operations / (share * GPUS[gpu].operations) / 3600 for share in shares))
-            rows.append(EstimateRow("tunings", name, None, 0.0, NOTHING, None, hours))
-    for name in plan.used_models:
-        entry = plan.models[name]
-        if not isinstance(entry, RewardModel | CriteriaModel) or not entry.needs.gpus:
-            continue
-        train = entry.train if isinstance(entry, CriteriaModel) or (entry.train and entry.train.mix) else None
-        tutors = len(plan.run.tutors) if isinstance(entry, RewardModel) and name in plan.run.reward_models else 0
-        longest = CLASSIFIER_HOURS if isinstance(entry, CriteriaModel) else REWARD_HOURS
-        scoring = AmountRange(0.1 * SCORING_HOURS, SCORING_HOURS).times(tutors)
-        hours = total_of([AmountRange(0.1 * longest, longest), scoring]) if train else scoring
-        if hours.high:
-            rows.append(EstimateRow("graders", name, None, 0.0, NOTHING, None, hours.times(entry.needs.gpus)))
-    return rows
+    """Return a row for each tuning and grader of a run that uses GPUs, with its scoring. gpu: type of the GPUs."""
+    return [
+        EstimateRow(time.stage, time.name, None, 0.0, NOTHING, None, hours)
+        for time in training_times(plan, gpu)
+        if (hours := total_of([time.hours, time.scoring])).high
+    ]
 
 
 def estimate_row(plan: Plan, stage: str, model: str, jobs: list[NewRequests], gpu: str) -> EstimateRow:
