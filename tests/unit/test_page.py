@@ -28,7 +28,7 @@ from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import CodeState, Provenance, changed_files_of_task
 from maieutic.report import figures, page
 from maieutic.report.browser import cells_of, flags_of
-from maieutic.report.overview import overview_section, table_rows
+from maieutic.report.overview import board_rows_of, overview_section
 from maieutic.report.page import HERE
 from maieutic.report.ranking import rank_tutors
 from maieutic.report.sections import PartRenderer, ReportInput
@@ -176,7 +176,7 @@ def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
     rankings = rank_tutors(plan, Path("nowhere"), by_benchmark, lambda *args: None)
     cards = [loaded.card for loaded in plan.cards.values()]
     for scoring in SCORINGS:
-        rows = table_rows(plan, cards, by_benchmark, rankings.by_scoring[scoring])
+        rows = board_rows_of(plan, cards, by_benchmark, rankings.by_scoring[scoring])
         [cell] = next(row.cells for row in rows if row.label == "a")
         assert (cell.readable, cell.silent, cell.best) == (0.1, True, False), scoring
     html = board(config, scores)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from maieutic.benchmarks.kmpbench.measured import MEASURED as KMP
 from maieutic.core.plugins import plugin_objects
-from maieutic.report.printed_numbers import Measured, computed_value, rounding_error, verdict_of
+from maieutic.report.printed_numbers import Measured, computed_value, rounding_error, verdict_on_cell
 from maieutic.scores.papers import PrintedRow, decimal_places, printed_file, printed_rows
 from maieutic.scores.printed import PAPERS
 
@@ -80,7 +80,7 @@ def test_decimal_places_are_those_that_are_printed(value: str, places: int) -> N
     ("49.71", Measured(49.71, note="demo data"), "not comparable"),
 ])  # fmt: skip
 def test_verdicts(number: str, measured: Measured, verdict: str) -> None:
-    assert verdict_of(printed(number), measured) == verdict
+    assert verdict_on_cell(printed(number), measured) == verdict
 
 
 def test_rounding_of_the_terms_widens_a_computed_value() -> None:
@@ -94,7 +94,7 @@ def test_kmp_benchs_numbers_follow_from_each_other() -> None:
     for table, count in (("3", 6), ("4", 13), ("5", 28), ("6", 6)):
         measured = KMP[table](None)  # type: ignore[arg-type]
         rows = {row.place: row for row in printed_rows("kmpbench") if row.table == table}
-        verdicts = [verdict_of(rows[place], value) for place, value in measured.items()]
+        verdicts = [verdict_on_cell(rows[place], value) for place, value in measured.items()]
         assert verdicts == ["follows"] * count, table
     by_metric = {row.metric: row.value for row in printed_rows("kmpbench") if (row.table, row.row) == ("4", "GPT-4o")}
     by_hand = 0.2 * by_metric["task1_mcc"] + 0.3 * by_metric["task2_step"] + 0.5 * by_metric["task3_reason"]

@@ -168,7 +168,7 @@ def check_job(job: JobResources, known: Mapping[str, Partition]) -> None:
     check_all(
         [
             partial(check_state, job.partition, candidates),
-            partial(check_nodes, job, list(candidates.values())),
+            partial(check_node_sizes, job, list(candidates.values())),
             partial(check_time, job, list(candidates.values())),
         ]
     )
@@ -189,7 +189,7 @@ def check_state(named: str, candidates: Mapping[str, Partition]) -> None:
     raise UserError("slurm_partition", problem, "choose another partition (`sinfo -o '%P %a'` lists their states)")
 
 
-def check_nodes(job: JobResources, candidates: Sequence[Partition]) -> None:
+def check_node_sizes(job: JobResources, candidates: Sequence[Partition]) -> None:
     """Raise UserError unless a node of the partitions has the GPUs, the cores and the memory of a job."""
     fix = f"pass --set-resources {job.step}:slurm_partition=NAME (`sinfo -eo '%P %G %c %m'` lists nodes), or lower "
     most, kind = max(partition.gpu_count(job.gpu_model) for partition in candidates), job.gpu_model

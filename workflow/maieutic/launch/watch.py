@@ -137,7 +137,9 @@ class WatchedJob:
             return
         if changed == self.read_at or (progress := read_progress(self.file)) is None:
             return
-        if self.progress is not None and requests_in(progress.journals) < requests_in(self.progress.journals):
+        if self.progress is not None and requests_of_journal(progress.journals) < requests_of_journal(
+            self.progress.journals
+        ):
             self.earlier.append(self.progress.journals)
         self.read_at, self.progress = changed, progress
 
@@ -147,7 +149,7 @@ class WatchedJob:
             yield from journals.items()
 
 
-def requests_in(journals: Mapping[str, JournalProgress]) -> int:
+def requests_of_journal(journals: Mapping[str, JournalProgress]) -> int:
     """Return the number of answers in journals."""
     return sum(counts.requests for counts in journals.values())
 

@@ -28,7 +28,7 @@ from maieutic.record.comparison_page import (
     write_comparison,
 )
 from maieutic.record.finished_run import FinishedRun, load_finished_run, own_file, run_folder_at
-from maieutic.report.browser import all_grades
+from maieutic.report.browser import grades_of_run
 from maieutic.report.contrasts import contrast_of, reversed_difference
 from maieutic.report.tables import display_label, items_of_task
 from maieutic.scores.differences import (
@@ -380,7 +380,7 @@ def score_changes(before: FinishedRun, after: FinishedRun) -> Iterator[ScoreChan
         shared = {task: items_in_both(before, after, card) for task, card in cards.items()}
         for tutor in (name for name in before.plan.run.tutors if name in after.plan.run.tutors):
             firsts = {score.task: score for score in before.headlines(tutor) if score.benchmark == benchmark}
-            indexes = [index_grades(all_grades(run.plan, run.results, benchmark, tutor)) for run in (after, before)]
+            indexes = [index_grades(grades_of_run(run.plan, run.results, benchmark, tutor)) for run in (after, before)]
             for score in after.headlines(tutor):
                 first = firsts.get(score.task)
                 if score.benchmark != benchmark or first is None or score.task not in cards:

@@ -12,7 +12,7 @@ from maieutic.core.files import atomic_file
 from maieutic.core.records import Grade, Item, Reply
 from maieutic.core.visible import policy_hash, visible_text
 from maieutic.record.finished_run import FinishedRun
-from maieutic.report.browser import all_grades, cut_text, head_kinds, kind_of_grade, outcome_of, shown_fields
+from maieutic.report.browser import cut_text, grades_of_run, head_kinds, kind_of_grade, outcome_of_grade, shown_fields
 
 HERE = Path(__file__).parent
 REPORT = HERE.parent / "report"
@@ -46,14 +46,14 @@ def counted_grades(run: FinishedRun, benchmark: str, tutor: str) -> dict[tuple[s
     kinds = head_kinds(run.plan, (loaded.card for loaded in run.plan.benchmarks[benchmark]))
     return {
         (grade.task, grade.id): grade
-        for grade in all_grades(run.plan, run.results, benchmark, tutor)
+        for grade in grades_of_run(run.plan, run.results, benchmark, tutor)
         if (*kind_of_grade(grade), grade.by) in kinds
     }
 
 
 def grade_word(grade: Grade) -> str:
     """Return a grade in words: right, wrong, no answer, or its value."""
-    return WORDS.get(outcome_of(grade)) or (
+    return WORDS.get(outcome_of_grade(grade)) or (
         f"{grade.value:.3g}" if isinstance(grade.value, float) else str(grade.value)
     )
 
@@ -93,8 +93,8 @@ def flips_between(
         if not item.repeat
         and (before := grades[0].get((item.task, item.id)))
         and (after := grades[1].get((item.task, item.id)))
-        if (outcome_of(before), before.value if before.correct is None else None)
-        != (outcome_of(after), after.value if after.correct is None else None)
+        if (outcome_of_grade(before), before.value if before.correct is None else None)
+        != (outcome_of_grade(after), after.value if after.correct is None else None)
     ]
     return sorted(flips, key=lambda flip: (-abs(flip.gain), flip.item))
 

@@ -153,11 +153,11 @@ def jobs_of_run(plan: RulePlan, results: Path) -> list[PlannedJob]:
             missing = [path for path in inputs if path == ABSENT or (path not in computed and not Path(path).exists())]
             if not missing:
                 computed.update(outputs)
-            planned.append(PlannedJob(job.rule.name, inputs, outputs, missing, words_of(job.shellcmd)))
+            planned.append(PlannedJob(job.rule.name, inputs, outputs, missing, command_words(job.shellcmd)))
     return planned
 
 
-def words_of(command: str) -> list[str]:
+def command_words(command: str) -> list[str]:
     """Return the words of a rule's shell command behind `-m maieutic`: the name of a command and its flags."""
     words = shlex.split(command)
     place = next(place for place in range(len(words)) if words[place : place + 2] == MODULE_CALL)

@@ -12,7 +12,7 @@ from maieutic.core import paths
 from maieutic.core.records import Grade, Item, Prompt, Reply, iter_records, read_records
 from maieutic.plan.plan import Plan
 from maieutic.record.finished_run import FinishedRun
-from maieutic.report.browser import all_grades, reference_text
+from maieutic.report.browser import grades_of_run, reference_text
 from maieutic.report.tables import items_of_task
 from maieutic.serving.pictures import readable_content
 
@@ -56,7 +56,7 @@ def read_samples(run: FinishedRun, benchmark: str, tutor: str) -> dict[str, list
     cards = {loaded.card.task: loaded.card for loaded in plan.benchmarks[benchmark]}
     items = {task: items_by_id(results, benchmark, task) for task in cards}
     grades: dict[tuple[str, str], list[Grade]] = defaultdict(list)
-    for grade in all_grades(plan, results, benchmark, tutor):
+    for grade in grades_of_run(plan, results, benchmark, tutor):
         if grade.scoring == "robust":
             grades[grade.task, grade.id].append(grade)
     sent: dict[str, list[dict[str, str]]] = {}

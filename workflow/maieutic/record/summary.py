@@ -78,7 +78,7 @@ def run_markdown(run: FinishedRun) -> str:
     lines = [f"## Maieutic: {len(plan.run.tutors)} tutors, {plan.edition} data{limit}", "", f"{commit}.", ""]
     ranking = read_rankings(run.folder).get("robust")
     if ranking is not None:
-        lines += [*finding_lines(ranking), ""]
+        lines += [*summary_lines(ranking), ""]
     for benchmark, loaded_cards in plan.benchmarks.items():
         cards = [loaded.card for loaded in loaded_cards]
         heads = ["Tutor", *(task_heading(run, card, light, ranking) for card in cards)]
@@ -109,7 +109,7 @@ def run_markdown(run: FinishedRun) -> str:
     return "\n".join(lines) + "\n"
 
 
-def finding_lines(ranking: Ranking) -> list[str]:
+def summary_lines(ranking: Ranking) -> list[str]:
     """Return the finding of a run, the ranks of its tutors, and what limits its numbers, as Markdown."""
     ranks = [
         f"{row.best}{'' if row.best == row.worst else f'–{row.worst}'} {markdown_cell(row.label)}"

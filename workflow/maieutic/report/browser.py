@@ -54,7 +54,7 @@ def cut_text(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} [... {len(text) - LONGEST} more characters]"
 
 
-def outcome_of(grade: Grade) -> str:
+def outcome_of_grade(grade: Grade) -> str:
     """Return "right" or "wrong". For a grade that is neither, return "value" if it has a value and "none" otherwise."""
     if grade.correct is not None:
         return "right" if grade.correct else "wrong"
@@ -105,7 +105,7 @@ def grade_entry(grade: Grade, is_head: bool) -> dict[str, Any]:
     """Return a grade as a JSON object for the page. The object has the key `head` if the headline counts the grade."""
     value = round(grade.value, 4) if isinstance(grade.value, float) else grade.value
     # A comparison's verdict is shown as a word, because a tie is not a wrong answer.
-    outcome = "value" if grade.kind == JUDGE and value in WIN_TIE_LOSE else outcome_of(grade)
+    outcome = "value" if grade.kind == JUDGE and value in WIN_TIE_LOSE else outcome_of_grade(grade)
     entry = {"kind": grade.kind, "scoring": grade.scoring, "value": value, "outcome": outcome}
     optional = {
         "criterion": grade.criterion, "by": grade.by, "why": grade.why_none, "reason": grade.reason,
@@ -178,10 +178,10 @@ def shown_fields(item: Item) -> dict[str, Any]:
     titles = [texts[name] for name in TITLE_FIELDS if name in texts]
     named = titles or [last_student_turn(text) for text in texts.values()]
     title = " ".join(named[0].split()) if named else ""
-    return {"fields": {name: cut_text(text) for name, text in texts.items()}, "title": shortened(title)}
+    return {"fields": {name: cut_text(text) for name, text in texts.items()}, "title": shortened_label(title)}
 
 
-def shortened(title: str) -> str:
+def shortened_label(title: str) -> str:
     """Return a title of at most LONGEST_TITLE characters, cut between words."""
     return title if len(title) <= LONGEST_TITLE else f"{title[:LONGEST_TITLE].rpartition(' ')[0]} \u2026"
 
@@ -411,7 +411,7 @@ def chosen_items(plan: Plan, results: Path, benchmark: str, task: str) -> list[I
 def add_reading(to: tuple[Outcomes, list[float]], grade: Grade) -> None:
     """Add a grade to `to`: count its outcome, and append its value to the list of values if it is a number."""
     outcomes, values = to
-    outcomes[outcome_of(grade)] += 1
+    outcomes[outcome_of_grade(grade)] += 1
     if isinstance(grade.value, int | float):
         values.append(float(grade.value))
 
@@ -513,7 +513,7 @@ class ItemWriter:
         readings: Readings = defaultdict(lambda: (defaultdict(int), []))
         for tutor in plan.tutors:
             grades: dict[tuple[str, str], list[Grade]] = defaultdict(list)
-            for grade in all_grades(plan, results, benchmark, tutor, every_judge=True):
+            for grade in grades_of_run(plan, results, benchmark, tutor, every_judge=True):
                 if (*kind_of_grade(grade), grade.by) in heads:
                     add_reading(readings[tutor, grade.task], grade)
                 if grade.task in shelves and grade.id in shelves[grade.task].place:
@@ -684,7 +684,7 @@ def items_seen_in_training(plan: Plan, results: Path, benchmark: str) -> dict[tu
     return seen
 
 
-def all_grades(plan: Plan, results: Path, benchmark: str, model: str, every_judge: bool = False) -> Iterator[Grade]:
+def grades_of_run(plan: Plan, results: Path, benchmark: str, model: str, every_judge: bool = False) -> Iterator[Grade]:
     """Yield one tutor's grades: by each task's first judge, then by the first reward model, then by the parsers.
 
     every_judge: also yield the grades by the other judges, after those by the first.
@@ -694,14 +694,14 @@ def all_grades(plan: Plan, results: Path, benchmark: str, model: str, every_judg
         for name in plan.run.reward_models[:1]
     ]
     files.append(paths.PARSED.within(results, benchmark=benchmark, tutor=model))
-    yield from judge_grades(plan, results, benchmark, model)
+    yield from grades_by_judges(plan, results, benchmark, model)
     if every_judge:
-        yield from judge_grades(plan, results, benchmark, model, first=False)
+        yield from grades_by_judges(plan, results, benchmark, model, first=False)
     for path in files:
         yield from grades_in(path)
 
 
-def judge_grades(plan: Plan, results: Path, benchmark: str, model: str, first: bool = True) -> list[Grade]:
+def grades_by_judges(plan: Plan, results: Path, benchmark: str, model: str, first: bool = True) -> list[Grade]:
     """Return the grades of one tutor's replies by each task's first judge. They are the same under both scorings.
 
     first: if False, return the grades by the other judges.

@@ -111,7 +111,7 @@ def row_order(plan: Plan, ranking: Ranking) -> list[str]:
     return [*ordered, *sorted(name for name in plan.run.tutors if name in plan.tutors and name not in ordered)]
 
 
-def table_rows(
+def board_rows_of(
     plan: Plan,
     cards: Sequence[Card],
     scores: Mapping[str, Sequence[ReportedScore]],
@@ -302,7 +302,7 @@ def overview_section(
         "most_chips": MOST_CHIPS,
         "benchmarks": [(name, sum(card.benchmark == name for card in cards)) for name in selected],
         "columns": {scoring: table_columns(run, cards, by_scoring[scoring]) for scoring in SCORINGS},
-        "tables": {scoring: table_rows(plan, cards, run.scores, by_scoring[scoring], usd) for scoring in SCORINGS},
+        "tables": {scoring: board_rows_of(plan, cards, run.scores, by_scoring[scoring], usd) for scoring in SCORINGS},
         "priced": bool(usd),
         "without": without,
         "unjudged": [card.title for card in cards if card.task in plan.tasks_without_rubric.get(card.benchmark, [])],

@@ -206,7 +206,7 @@ def format_number(value: float | None, digits: int = 2) -> str:
     return "\u2013" if value is None else f"{value:.{digits}f}"
 
 
-def plain_number(value: float | None) -> str:
+def number_in_text(value: float | None) -> str:
     """Format a number with two decimals, or as a whole number if both are zero; None becomes a dash."""
     return "\u2013" if value is None else f"{value:.2f}".removesuffix(".00")
 
@@ -286,7 +286,7 @@ def environment_of(run: ReportInput, light: LightOf) -> Environment:
         undefined=StrictUndefined,
         finalize=lambda value: visible_text(value) if isinstance(value, str) else value,
     )
-    filters: dict[str, Callable[..., Any]] = {"number": format_number, "metric": metric_title, "plain": plain_number}
+    filters: dict[str, Callable[..., Any]] = {"number": format_number, "metric": metric_title, "plain": number_in_text}
     titles = {(loaded.card.benchmark, loaded.card.task): loaded.card.title for loaded in plan.cards.values()}
     filters["benchmark_title"] = paper_title
     filters["known"] = lambda value: value if value == value else None

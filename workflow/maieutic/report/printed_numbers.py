@@ -70,7 +70,7 @@ def rounding_error(row: PrintedRow) -> float:
     return 0.5 * 10.0**-row.digits
 
 
-def verdict_of(row: PrintedRow, measured: Measured) -> Verdict:
+def verdict_on_cell(row: PrintedRow, measured: Measured) -> Verdict:
     """Return the verdict on a printed number that has a value.
 
     A value of released data must equal the printed number after rounding. If a model was asked, the printed number must
@@ -179,7 +179,7 @@ def printed_numbers(run: ReportInput, benchmark: str, comparison: Mapping[str, A
         rows = []
         for row in by_table[table]:
             value = measured.get(row.place)
-            of_table = NumberRow(row, value, verdict_of(row, value) if value else "")
+            of_table = NumberRow(row, value, verdict_on_cell(row, value) if value else "")
             # The rates of labels come before those of a tutor of this run, which a judge has graded.
             rows.append(of_table if value and value.kind == "other release" else tutors.get(row) or of_table)
         tallies.append(DisplayTally(display, rows, Counter(row.verdict for row in rows if row.verdict)))

@@ -29,11 +29,11 @@ def cli_page() -> str:
 def command_lines(command: Any, name: str) -> Iterator[str]:
     """Yield the lines of one command: its summary, then its arguments and options. command: cyclopts application."""
     arguments = list(command_arguments(command))
-    words = [argument_name(argument) for argument in arguments if not is_option(argument)]
+    words = [option_name(argument) for argument in arguments if not is_option(argument)]
     yield f"### maieutic {' '.join([name, *words])}\n"
     yield f"{command.help}\n"
     texts = [" ".join(str(argument.parameter.help).split()) for argument in arguments]
-    lines = [f"`{argument_name(argument)}`: {text}" for argument, text in zip(arguments, texts, strict=True)]
+    lines = [f"`{option_name(argument)}`: {text}" for argument, text in zip(arguments, texts, strict=True)]
     if lines:
         yield "\\\n".join(lines) + "\n"  # a line each
 
@@ -49,7 +49,7 @@ def is_option(argument: Any) -> bool:
     return argument.index is None
 
 
-def argument_name(argument: Any) -> str:
+def option_name(argument: Any) -> str:
     """Return the name of an argument as it is typed: FILE for an argument with a place, --option otherwise."""
     name = str(argument.names[0])
     return name if is_option(argument) else name.removeprefix("--").upper().replace("-", "_")

@@ -16,7 +16,7 @@ from maieutic.plan import inputs
 from maieutic.plan.rules import RulePlan, planning_finished_run
 from maieutic.preparation.own_files import local_file
 from maieutic.preparation.own_readings import logging_disabled
-from maieutic.record.planned_jobs import CHECKOUT, run_words, words_of
+from maieutic.record.planned_jobs import CHECKOUT, command_words, run_words
 
 MOST_MADE_ITEMS = 20_000  # items of larger tasks are not made for a count, since that takes minutes
 
@@ -41,7 +41,7 @@ class RunFiles(NamedTuple):
         outputs = {str(path): self.folder / str(path) for path in job.output}
         for path in outputs.values():
             path.parent.mkdir(parents=True, exist_ok=True)
-        run_words(words_of(job.shellcmd), {**self.made, **outputs})
+        run_words(command_words(job.shellcmd), {**self.made, **outputs})
         self.made.update(outputs)
         return self.made[file]
 

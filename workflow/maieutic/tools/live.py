@@ -42,7 +42,7 @@ NOT_LOOKED_UP = "not parsed here: a turn of a conversation, or a request whose i
 CUT = "not parsed here: only the beginning of the reply is shown"
 
 
-class Question(NamedTuple):
+class LatestQuestion(NamedTuple):
     """Item of a request, and the parsers and the language of its task."""
 
     item: Item
@@ -88,7 +88,7 @@ class FirstRequests(AnswersOnFile):
 
 async def items_by_key(
     work: TutorWork, model: FirstRequests, limits: RequestLimits, languages: Mapping[str, str]
-) -> dict[str, Question]:
+) -> dict[str, LatestQuestion]:
     """Map the request key of each item of a task with one turn to its question.
 
     languages: languages of the tasks other than English.
@@ -101,7 +101,7 @@ async def items_by_key(
             await converse(loaded, item, model, limits, discard_prompt)
         except NotOnFile as error:
             graders = [name for name in loaded.card.graders if name in GRADERS]
-            questions[error.key] = Question(item, graders, languages.get(item.task, ENGLISH))
+            questions[error.key] = LatestQuestion(item, graders, languages.get(item.task, ENGLISH))
     return questions
 
 
@@ -110,15 +110,15 @@ class LatestAnswers:
 
     def __init__(self, plan: RulePlan) -> None:
         self.plan = plan
-        self.questions: dict[tuple[str, str], dict[str, Question]] = {}
+        self.questions: dict[tuple[str, str], dict[str, LatestQuestion]] = {}
 
-    def questions_of(self, benchmark: str, tutor: str) -> dict[str, Question]:
+    def questions_of(self, benchmark: str, tutor: str) -> dict[str, LatestQuestion]:
         """Map the request keys of a tutor's job on a benchmark to their questions. They are computed once."""
         if (benchmark, tutor) not in self.questions:
             self.questions[benchmark, tutor] = self.compute_keys(benchmark, tutor)
         return self.questions[benchmark, tutor]
 
-    def compute_keys(self, benchmark: str, tutor: str) -> dict[str, Question]:
+    def compute_keys(self, benchmark: str, tutor: str) -> dict[str, LatestQuestion]:
         """Compute the questions of a tutor's job by request key; empty if the model's weights are not prepared."""
         model = self.plan.models[tutor]
         if not isinstance(model, VllmModel | HostedModel):
@@ -167,7 +167,7 @@ def as_shown(answer: LatestAnswer, model: str, place: str, question: str, readin
     return ShownAnswer(answer.time, model, place, question, redact(text), reading, is_unread)
 
 
-def reading_of(question: Question, answer: LatestAnswer, tutor: str) -> tuple[str, bool]:
+def reading_of(question: LatestQuestion, answer: LatestAnswer, tutor: str) -> tuple[str, bool]:
     """Return what the parsers of a task read in a reply under `robust`, and True if that is nothing."""
     if answer.error is not None:
         return "missing", False

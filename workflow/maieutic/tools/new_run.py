@@ -137,7 +137,10 @@ def init(
     if not choices.benchmarks:
         fix = f"pass one or more of {', '.join(benchmark_names())}"
         raise UserError("--benchmarks", "expected a benchmark, found none", fix)
-    known = [*benchmark_names(), *(f"{name}/{path.stem}" for name in benchmark_names() for path in card_paths(name))]
+    known = [
+        *benchmark_names(),
+        *(f"{name}/{path.stem}" for name in benchmark_names() for path in paths_of_cards(name)),
+    ]
     for benchmark in choices.benchmarks:
         if benchmark not in known:
             raise unknown_name("--benchmarks", benchmark, known, "the list of benchmarks and tasks")
@@ -159,11 +162,11 @@ def tutor_entries(raw: dict[str, Any]) -> list[str]:
 
 def judged_cards(benchmarks: Sequence[str]) -> list[Card]:
     """Return the cards in some benchmarks or tasks that have rubrics, so that judges can grade their tasks."""
-    cards = [read_card(path).card for name in benchmarks for path in card_paths(name)]
+    cards = [read_card(path).card for name in benchmarks for path in paths_of_cards(name)]
     return [card for card in cards if card.rubrics]
 
 
-def card_paths(name: str) -> list[Path]:
+def paths_of_cards(name: str) -> list[Path]:
     """Return the cards of a benchmark, or of a single task such as `mathtutorbench/problem_solving`."""
     return sorted((CARDS / name).glob("*.yaml")) or [CARDS / f"{name}.yaml"]
 
@@ -214,7 +217,7 @@ def run_file_content(registry: dict[str, Any], choices: RunFileChoices) -> dict[
 
 def tutors_without_chat(registry: dict[str, Any], choices: RunFileChoices) -> list[str]:
     """Return the served tutors that a chosen task asks by completions, the released code's default (is_chat=False)."""
-    cards = [read_card(path).card for name in choices.benchmarks for path in card_paths(name)]
+    cards = [read_card(path).card for name in choices.benchmarks for path in paths_of_cards(name)]
     served = [name for name in choices.tutors if registry.get(name, {}).get("engine") == "vllm"]
     by_completions = any(card.endpoint == "completions" for card in cards)
     return [name for name in served if by_completions and not registry[name].get("endpoint")]

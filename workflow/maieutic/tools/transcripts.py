@@ -237,7 +237,7 @@ def transcripts(
     if entry := next((kind for kind in ("models", "datasets") if place.slug in raw.get(kind, {})), None):
         raise UserError("--name", f"{place.slug} is the name of an entry of {entry}", "pass another --name")
     rubric = evaluation.rubric or str(defaults["rubric"])
-    content = read_transcripts(file, reading_of(source, privacy))
+    content = read_transcripts(file, reading_of_file(source, privacy))
     conversations, redactor = content.conversations, None
     if privacy.redact or privacy.names:
         redactor = Redactor({name for conversation in conversations for name in conversation.names})
@@ -245,9 +245,9 @@ def transcripts(
     elif output.force and place.run_file.is_file() and REDACTED in place.run_file.read_text(encoding="utf-8"):
         fix = "add --redact (and --names with the same columns), or pass another --name"
         raise UserError("--force", f"personal details were removed in {place.run_file}, but would not be now", fix)
-    data = records_of(conversations, source)
+    data = conversation_records(conversations, source)
     if not data.moments:
-        number = counted(len(conversations), "conversation")
+        number = number_of(len(conversations), "conversation")
         problem = f"no tutor's turn follows a student's turn, in {number} of {content.rows:,} rows"
         raise UserError(str(file), problem, "check the columns, the roles and the ids of the conversations")
     models, judge = judge_entry_of(raw["models"], hosted, evaluation, rubric)
@@ -277,7 +277,7 @@ def transcripts(
             },
             "report": {
                 "title": f"Transcripts: {output.name or file.stem}",
-                "note": note_of(data, redactor, file, source, evaluation.check > 0, understood),
+                "note": run_note(data, redactor, file, source, evaluation.check > 0, understood),
             },
         }
         plan = plan_of_run_file(raw, overlay)
@@ -388,18 +388,18 @@ def understood_lines(content: Transcripts) -> list[str]:
     return [*content.notes, *lines, *(f"assumed (--yes): {proposal}" for proposal in content.assumed)]
 
 
-def counted(number: int, noun: str) -> str:
+def number_of(number: int, noun: str) -> str:
     """Return a number with its noun, such as `1 turn` or `2 turns`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def reading_of(source: Source, privacy: Privacy) -> Reading:
+def reading_of_file(source: Source, privacy: Privacy) -> Reading:
     """Return how the file is read. Raises UserError for a malformed --columns or --roles."""
-    pairs = [pair_of(word, "--columns", "role=speaker") for word in source.columns or []]
+    pairs = [option_pair(word, "--columns", "role=speaker") for word in source.columns or []]
     columns = dict(pairs)
     if len(columns) < len(pairs):
         raise UserError("--columns", "a field is named twice", "name each field once")
-    roles = dict(pair_of(word, "--roles", "coach=tutor") for word in source.roles or [])
+    roles = dict(option_pair(word, "--roles", "coach=tutor") for word in source.roles or [])
     for word, role in roles.items():
         if role not in ("tutor", "student", "system"):
             raise UserError("--roles", f"{word}={role}: the role is unknown", "use tutor, student or system")
@@ -434,7 +434,7 @@ def values_by_column(words: Sequence[str]) -> dict[str, frozenset[str]]:
     return values
 
 
-def pair_of(word: str, option: str, example: str) -> tuple[str, str]:
+def option_pair(word: str, option: str, example: str) -> tuple[str, str]:
     """Return the two parts of `name=value`. The value may be empty for --columns: no column has this field."""
     first, sign, second = word.partition("=")
     if not (first and sign and (second or option == "--columns")):
@@ -468,7 +468,7 @@ def redacted_id(name: str, redactor: Redactor) -> str:
     return name if redactor.text(name) == name else f"conversation-{digest}"
 
 
-def records_of(conversations: Sequence[Conversation], source: Source) -> TranscriptSet:
+def conversation_records(conversations: Sequence[Conversation], source: Source) -> TranscriptSet:
     """Return the records of the conversations, or of a sample of their tutors' turns."""
     records = [conversation_record(conversation) for conversation in conversations]
     answering = sum(len(record["moments"]) for record in records)
@@ -537,7 +537,7 @@ def write_folder(folder: Path, slug: str, data: TranscriptSet, evaluation: Evalu
         if task in labelled:
             name, item_tags = labelled[task]
             changes |= {"rubrics": [name], "metrics": criterion_metrics(name, tags_of(item_tags))}
-        write_card(cards / f"{task}.yaml", changes)
+        write_task_card(cards / f"{task}.yaml", changes)
     write_json_lines(folder / DATA_FILE, data.records)
     replies = [
         {"id": moment["id"], "task": "turns", "reply": reply_of(record, moment)}
@@ -553,7 +553,7 @@ def write_folder(folder: Path, slug: str, data: TranscriptSet, evaluation: Evalu
     return list(sizes)
 
 
-def write_card(path: Path, changes: dict[str, Any]) -> None:
+def write_task_card(path: Path, changes: dict[str, Any]) -> None:
     """Write a task card: its base in BASES with changes."""
     import yaml
 
@@ -645,7 +645,7 @@ LIGHT_NOTE = (
 )
 
 
-def note_of(
+def run_note(
     data: TranscriptSet, redactor: Redactor | None, file: Path, source: Source, checked: bool, understood: Sequence[str]
 ) -> str:
     """Return the page's note on the data: their size, what was redacted, and what the judge's light rests on.
@@ -654,7 +654,7 @@ def note_of(
     """
     part = "the last ones of each conversation" if source.last else "a random sample" if source.sample else ""
     lines = [
-        f"{counted(data.moments, 'tutor turn')} of {counted(len(data.records), 'conversation')} from `{file.name}`"
+        f"{number_of(data.moments, 'tutor turn')} of {number_of(len(data.records), 'conversation')} from `{file.name}`"
         f"{f' ({part})' if part else ''}; {data.turns - data.skipped:,} turns answer a student, {data.skipped:,} do "
         "not. The intervals are over conversations.",
         LIGHT_NOTE if checked else "The judge was not checked on labelled replies.",
@@ -718,10 +718,10 @@ def tell_plan(
     planned: new requests of the run.
     """
     requests = sum(part.requests or 0 for part in planned)
-    conversations = counted(len(data.records), "conversation")
-    say(f"{data.moments:,} of {counted(data.turns, 'tutor turn')} in {conversations}")
+    conversations = number_of(len(data.records), "conversation")
+    say(f"{data.moments:,} of {number_of(data.turns, 'tutor turn')} in {conversations}")
     if data.skipped:
-        say(f"left out: {counted(data.skipped, 'tutor turn')} that answer no student")
+        say(f"left out: {number_of(data.skipped, 'tutor turn')} that answer no student")
     if redactor is None:
         say("personal details: not removed (--redact)")
     else:

@@ -8,7 +8,7 @@ from functools import partial
 from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITIC_RUBRIC, CRITIC_TABLES, PAPER_TUTORS, SUBSET_SUFFIXES
 from maieutic.benchmarks.mrbench.section import PRINTED_N, damr_by_tutor, is_attainable, table_7_values
 from maieutic.core import paths
-from maieutic.report.printed_numbers import Measured, MeasuredTable, computed_value, model_value, verdict_of
+from maieutic.report.printed_numbers import Measured, MeasuredTable, computed_value, model_value, verdict_on_cell
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import read_json, score_file
 from maieutic.report.traffic_light import release_rubric
@@ -100,7 +100,7 @@ def remarks_on_release(run: ReportInput) -> list[str]:
     odd = [
         f"{row}, {metric.replace('_', ' ')}: {cells['3'][row, metric].value:.2f} instead of {mean.value:.2f}"
         for (row, metric), mean in sorted(means.items())
-        if verdict_of(cells["3"][row, metric], mean) == "contradicts"
+        if verdict_on_cell(cells["3"][row, metric], mean) == "contradicts"
     ]
     exceptions = f" (except {', '.join(odd)})" if odd else ""
     lines.append(

@@ -28,7 +28,7 @@ from maieutic.core import paths
 from maieutic.core.records import Item, Picture, Reply, read_records
 from maieutic.graders.weighted_rubric import NEGATIVE_WEIGHT_READINGS
 from maieutic.plan.plan import Plan
-from maieutic.report.browser import cut_text, judge_grades, thumbnail
+from maieutic.report.browser import cut_text, grades_by_judges, thumbnail
 from maieutic.report.figures import raters_chart
 from maieutic.report.sections import ReportInput, Section
 from maieutic.report.tables import breakdown_scores, display_label, items_of_task, score_file
@@ -186,7 +186,7 @@ def example_section(plan: Plan, results: Path, items: Sequence[Item]) -> list[di
         path = paths.REPLIES.within(results, benchmark=BENCHMARK, tutor=model)
         for reply in read_records(path, Reply) if path.exists() else []:
             replies[model, reply.task, reply.id] = reply
-        for grade in judge_grades(plan, results, BENCHMARK, model):
+        for grade in grades_by_judges(plan, results, BENCHMARK, model):
             verdicts[model, grade.task, grade.id, str(grade.criterion)] = grade
     sides = {
         item.id: [name for name in ranked[:TUTORS_PER_EXAMPLE] if (name, item.task, item.id) in replies]
