@@ -78,7 +78,7 @@ def test_the_last_lines_say_what_was_saved_and_what_did_not_decide() -> None:
     other = row.model_copy(update={"task": "u", "metric": "f1", "low": None, "high": None, "n": 380})
     lines = stop_lines([row, other], WIDTH)
     assert lines[0] == "760 of 2,300 items were asked, which saves 1,540 requests to tutors"
-    assert "the widest interval is 0.050" in lines[1] and "95 %" in lines[1]
+    assert "the widest interval is 0.050 wide" in lines[1] and "95 %" in lines[1]
     assert lines[2] == "no means of numbers from 0 to 1, so they did not decide: b/u (f1)"
     everything = row.model_copy(update={"n": 1150, "requests_left": 0})
     assert stop_lines([everything], WIDTH)[0].startswith("all 1,150 items were needed")

@@ -197,10 +197,10 @@ def stop_lines(rows: Sequence[MeanBounds], width: float) -> list[str]:
     means = [row for row in rows if row.low is not None and row.high is not None]
     if means:
         widest = max(row.high - row.low for row in means if row.high is not None and row.low is not None)
-        lines.append(
-            f"the widest interval is {widest:.3f}; each of the {len(means)} covers the value over all items with a "
-            "probability of 95 %, although the run looked at it after every round"
+        guarantee = (
+            "covers the value over all items with a probability of 95 %, although the run looked after every round"
         )
+        lines.append(f"the widest interval is {widest:.3f} wide; each {guarantee}")
     others = sorted({f"{row.benchmark}/{row.task} ({row.metric})" for row in rows if row.low is None})
     if others:
         lines.append(f"no means of numbers from 0 to 1, so they did not decide: {', '.join(others)}")

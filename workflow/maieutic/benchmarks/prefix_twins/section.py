@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,7 +68,9 @@ def twins_page(run: ReportInput) -> dict[str, Any] | None:
         ends = [estimate.interval.high for estimate in forms.values() if estimate.interval.high is not None]
         rows = tutor_rows(run, card, max(ends, default=None))
         if rows:
-            tasks.append({"title": card.title, "rows": rows, "forms": forms, "pairs": len({i.cluster for i in items})})
+            kinds = Counter(problem for problem, _ in {(item.cluster, item.tags["prefix"]) for item in items})
+            pairs = sum(number == 2 for number in kinds.values())
+            tasks.append({"title": card.title, "rows": rows, "forms": forms, "pairs": pairs})
     return {"tasks": tasks} if tasks else None
 
 
