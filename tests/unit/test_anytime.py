@@ -81,4 +81,4 @@ def test_the_last_lines_say_what_was_saved_and_what_did_not_decide() -> None:
     assert "the widest interval is 0.050 wide" in lines[1] and "95 %" in lines[1]
     assert lines[2] == "no means of numbers from 0 to 1, so they did not decide: b/u (f1)"
     everything = row.model_copy(update={"n": 1150, "requests_left": 0})
-    assert stop_lines([everything], WIDTH)[0].startswith("all 1,150 items were needed")
+    assert stop_lines([everything], WIDTH)[0].startswith("all 1,150 items were asked")

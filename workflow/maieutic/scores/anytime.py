@@ -193,7 +193,9 @@ def stop_lines(rows: Sequence[MeanBounds], width: float) -> list[str]:
     tasks = {(row.benchmark, row.task): (row.n, row.population) for row in rows}
     n, population = (sum(sizes) for sizes in zip(*tasks.values(), strict=True))
     saved = f"{n:,} of {population:,} items were asked, which saves {left:,} requests to tutors"
-    lines = [saved if left else f"all {population:,} items were needed for intervals of width {width:g}, or are few"]
+    lines = [
+        saved if left else f"all {population:,} items were asked: no smaller round gave intervals of width {width:g}"
+    ]
     means = [row for row in rows if row.low is not None and row.high is not None]
     if means:
         widest = max(row.high - row.low for row in means if row.high is not None and row.low is not None)
