@@ -37,6 +37,7 @@ def many_judges() -> dict[str, Any]:
     config["models"] |= {
         "far": {**HOSTED, "shards": 3, "price": {"input": 1, "output": 2}, "label": "Far", "protocol": "study_mode"},
         "near": {**HOSTED, "model": "n", "max_tokens": 50},
+        "third": {**HOSTED, "model": "r"},
         "one": {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy", "kmp_error_reason", "tutorbench"],
                 "pairs": ["pairs_simple"], "tags": ["tutorbench_bloom"], "family": ["GPT4"]},
         "two": {"engine": "judge", "model": "far", "rubrics": ["mrbench_taxonomy"], "label_limit": 4},
@@ -46,7 +47,7 @@ def many_judges() -> dict[str, Any]:
     config["run"] |= {
         **NOBODY, "tutors": ["far", "near", "echo"], "judges": ["one", "two", "both", "words"], "taggers": ["one"],
         "tasks": ["mrbench", "kmpbench/ec", "tutorbench/text"], "name": "trial", "seed": 7, "labels": ["mrbench"],
-        "probes": 5,
+        "probes": 5, "reader": "third",
     }  # fmt: skip
     return config
 
@@ -158,7 +159,7 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
         "source": plan.used_sources,
         "reward_model": plan.trained_reward_models if trained else plan.reward_models,
         "classifier": plan.classifiers, "encoder": ["minilm"], "judge": judges.get(rule, plan.run.judges),
-        "tagger": plan.run.taggers, "benchmark": list(plan.benchmarks), "curation": list(plan.config.curations),
+        "tagger": plan.run.taggers, "reader": [plan.run.reader] if plan.run.reader else [], "benchmark": list(plan.benchmarks), "curation": list(plan.config.curations),
         "simulation": list(plan.config.simulations), "tuning": list(plan.config.tunings),
         "tutor": tutors.get(rule, plan.tutors), "batch": [BASELINE_BATCH],
         "shard": sorted({shard for name in plan.tutors for shard in plan.shards_of(name)}),

@@ -7,9 +7,13 @@ import math
 import numpy as np
 import pytest
 import ville
+from maieutic.config.cards import Metric
 from maieutic.core.errors import UserError
+from maieutic.core.records import Item
 from maieutic.launch.rounds import FIRST_LIMIT, GROWTH, width_of
-from maieutic.scores.anytime import MeanBounds, betting_interval, stop_lines
+from maieutic.scores.anytime import MeanBounds, betting_interval, bounds_of, stop_lines
+from maieutic.scores.metrics import GradedItem
+from maieutic.scores.score import Measurement, MetricEvidence
 
 WIDTH = 0.06
 # Share of right answers and number of items of published replies by Qwen3-4B
@@ -64,6 +68,25 @@ def test_numbers_between_0_and_1_are_means_too() -> None:
     assert low < numbers.mean() < high and high - low < 0.06
 
 
+def test_a_missing_answer_can_have_any_value() -> None:
+    """An item with two answers of which one is missing has a value between one half and one, if the other is right."""
+    items = [Item(id=str(number), task="t", cluster=str(number), vars={}, reference={}) for number in range(60)]
+    metric = Metric(headline=True, function="accuracy")
+    right = GradedItem(True, True, None)
+
+    def interval(answers: int) -> tuple[float, float]:
+        known = [(item, right) for item in items for _ in range(answers)]
+        evidence = MetricEvidence(known, 0, len(items))
+        measured = Measurement("accuracy", metric, "robust", None, evidence)
+        ends = bounds_of(measured, [item.id for item in items], 60, repeats=2)
+        assert ends is not None
+        return ends
+
+    assert interval(2) == (1.0, 1.0)
+    assert interval(1) == (0.5, 1.0)
+    assert interval(0) == (0.0, 1.0)
+
+
 @pytest.mark.parametrize("words", ["0.06", "width=6", "width=0", "width=1.0", "width=", "n=50", "width=0.0"])
 def test_other_stops_are_refused(words: str) -> None:
     with pytest.raises(UserError, match=r"--stop-at: expected width=NUMBER.*Fix: pass it as in --stop-at width=0\.06"):
@@ -73,12 +96,14 @@ def test_other_stops_are_refused(words: str) -> None:
 def test_the_last_lines_say_what_was_saved_and_what_did_not_decide() -> None:
     row = MeanBounds(
         benchmark="b", task="t", tutor="a", metric="accuracy", by=None, value=0.9, low=0.88, high=0.93, n=380,
-        population=1150, requests_left=770,
+        population=1150, requests_left=770, limit=380,
     )  # fmt: skip
     other = row.model_copy(update={"task": "u", "metric": "f1", "low": None, "high": None, "n": 380})
     lines = stop_lines([row, other], WIDTH)
     assert lines[0] == "760 of 2,300 items were asked, which saves 1,540 requests to tutors"
     assert "the widest interval is 0.050 wide" in lines[1] and "95 %" in lines[1]
-    assert lines[2] == "no means of numbers from 0 to 1, so they did not decide: b/u (f1)"
+    assert lines[2] == "no means of numbers from 0 to 1, so they do not decide: b/u (f1)"
     everything = row.model_copy(update={"n": 1150, "requests_left": 0})
+    wide = row.model_copy(update={"low": 0.6})
+    assert stop_lines([wide], WIDTH)[1] == "this round is not the last one: intervals are still wider than 0.06"
     assert stop_lines([everything], WIDTH)[0].startswith("all 1,150 items were asked")

@@ -19,7 +19,7 @@ from maieutic.core.stats import BootstrapSettings, estimate_statistic
 from maieutic.report import traffic_light
 from maieutic.scores.metrics import GradedItem
 from maieutic.scores.registry import METRICS
-from maieutic.scores.score import graded_items
+from maieutic.scores.score import GradeKey, graded_items, value_if
 
 SAMPLING = BootstrapSettings(100, 1)
 EFFECT = Metric(function="diagnosis_effect")
@@ -114,6 +114,32 @@ def test_known_tutors_have_the_known_effect(name: str) -> None:
     assert evidence.unreadable == (20 if effect == 0 and verdict(items[0]) is None else 0)
 
 
+def test_an_item_without_an_answer_has_the_bounds_of_its_kind() -> None:
+    """A tutor's request that was refused has no verdict of a judge; the item itself names the right one."""
+    metric = Metric(function="diagnosis_effect", criterion="treats_as_wrong")
+    right = {"right": "no", "wrong": "yes"}
+    items = [
+        twin(number, kind).model_copy(update={"reference": {"verdicts": {"treats_as_wrong": right[kind]}}})
+        for number in range(20)
+        for kind in ("right", "wrong")
+    ]
+    missing = {"0-wrong", "1-wrong", "2-right"}
+    grades = {
+        each.id: Grade(
+            id=each.id, task=each.task, kind="judge", by="j", scoring="robust", criterion="treats_as_wrong", raw="",
+            value=right[each.tags["prefix"]], correct=True, gold=right[each.tags["prefix"]],
+        )
+        for each in items
+        if each.id not in missing
+    }  # fmt: skip
+    key = GradeKey("judge", "robust", "treats_as_wrong")
+    evidence = graded_items(metric, "judge", "robust", items, grades, {key: grades})
+    assert evidence is not None and len(evidence.unanswered) == 3
+    function = METRICS["diagnosis_effect"]
+    assert value_if(function, evidence, right=True) == pytest.approx(1.0)
+    assert value_if(function, evidence, right=False) == pytest.approx(18 / 20 - 1 / 20)
+
+
 def test_an_item_without_a_twin_of_the_other_kind_has_no_effect() -> None:
     assert np.isnan(METRICS["diagnosis_effect"].value([GradedItem(True, True, True)]))
 
@@ -150,10 +176,10 @@ def test_the_light_is_grey_until_fifty_replies_to_right_prefixes_are_labelled(
         tasks_by_rubric=lambda judge: {"prefix_twins": [task]},
     )
 
-    def labelled(right: int) -> int:
+    def labelled(right: int, criterion: str = "treats_as_wrong") -> int:
         names = [f"{number}-wrong" for number in range(60)] + [f"{number}-right" for number in range(right)]
         labels = [
-            Label(id=name, task=task, tutor="t", criterion="treats_as_wrong", label="no", annotator=who, problem=name)
+            Label(id=name, task=task, tutor="t", criterion=criterion, label="no", annotator=who, problem=name)
             for name in names
             for who in ("ann", "ben")
         ]
@@ -161,3 +187,4 @@ def test_the_light_is_grey_until_fifty_replies_to_right_prefixes_are_labelled(
         return traffic_light.critical_labels(plan, tmp_path, "judge", "prefix_twins")
 
     assert (labelled(0), labelled(49), labelled(50)) == (0, 49, 50), "a reply counts once, whoever labels it"
+    assert labelled(50, "Tutor_Tone") == 0, "labels by another rubric do not count"

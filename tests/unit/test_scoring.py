@@ -57,7 +57,7 @@ def test_robust_an_unread_part_is_wrong_and_an_open_verdict_is_missing() -> None
     evidence = items_with_parts(METRIC, "robust", *items_and_grades("robust"))
     assert evidence is not None
     parts = {item.id: graded.parts for item, graded in evidence.known}
-    correct, wrong = GradedItem(3, True, 3), GradedItem(0.0, False, None)
+    correct, wrong = GradedItem(3, True, 3), GradedItem(0.0, False, None, unread=True)
     assert parts == {
         "both": (correct, correct), "unread": (wrong, correct), "open": (correct, UNPARSED),
         "not judged": (correct, None), "not parsed": (None, correct), "unread alone": (wrong, None),

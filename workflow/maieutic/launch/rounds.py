@@ -28,7 +28,6 @@ from maieutic.scores.anytime import MeanBounds, stop_lines
 
 FIRST_LIMIT, GROWTH = 50, 1.5  # limit of the first round, and the factor from one round to the next
 OVERLAY = Path("results/.stop-at.yaml")  # run file with the limit of the current round
-DRY_RUN = {"-n", "--dry-run", "--dryrun"}
 
 
 def width_of(words: str) -> float:
@@ -57,8 +56,11 @@ def run_in_rounds(configfile: Path, options: Sequence[str], width: float) -> Non
             raise SystemExit(code)
         files = [Path(paths.MEAN_BOUNDS.of(benchmark=name)) for name in benchmarks]
         rows = [row for file in files if file.is_file() for row in read_records(file, MeanBounds)]
-        if DRY_RUN & {*options} or not rows:
+        if not rows or any(row.limit != limit for row in rows):  # the options let this call run no job, or only others
             return
+        if all(row.low is None for row in rows):
+            problem = "no headline of this run is a mean of numbers from 0 to 1, so no interval decides when to stop"
+            raise UserError("--stop-at", problem, "remove the option")
         if limit is None or all(row.is_settled(width) for row in rows):
             break
         limit = math.ceil(limit * GROWTH)

@@ -35,17 +35,20 @@ from maieutic.graders.evidence import is_doubt
 from maieutic.graders.lexicon import ENGLISH, in_english_notation
 from maieutic.graders.number_words import words_as_digits
 from maieutic.graders.numerals import number_values
-from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS, Reading
+from maieutic.graders.passages import sentences
+from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS, Reading, plain_notation
 from maieutic.graders.registry import GRADERS
-from maieutic.graders.steps import steps_shown
-from maieutic.judges.answers import objects_in
+from maieutic.graders.steps import ORDINALS, steps_shown
+from maieutic.judges.answers import CURLY, casefold_keys, objects_in, repair_json
 from maieutic.judges.fencing import fence_texts, neutralise_text
 from maieutic.replies.generate import CONVERSATIONS_PER_REQUEST, ModelRequests, run_concurrently, run_watched
 from maieutic.serving.backends import JobFiles, backend_of
 
 log = logging.getLogger(__name__)
 MAX_TOKENS = 256
-NO_STATEMENT = "no statement"  # reason of a reply in which the rules find nothing that they know
+NOTHING_KNOWN = ("no statement", "no option")  # reasons of replies in which the rules find nothing that they know
+STEP = "step"  # the parser of step numbers
+JSON_WORDS = {True: "yes", False: "no", None: "none"}
 FEWEST_WORDS = 2  # of a quote that holds a verdict
 NO_VALUE = ("none", "several")  # answers of the reader for a reply without a value, or with different ones
 SCHEMA = {
@@ -113,16 +116,20 @@ class UnreadReply(NamedTuple):
     kind: str
 
 
-def is_read(grade: Grade) -> bool:
-    """Return True if a model may read the reply behind a grade: the rules did not understand it.
+def is_open(why_none: str | None) -> bool:
+    """Return True if the rules did not understand a reply: they found nothing that they know, or are in doubt.
 
-    A reply without a statement that the rules know may still have one in other words. Contradictions, withdrawals and
-    refusals to answer are understood.
+    A range, a denial, a contradiction or a refusal to answer is understood.
     """
+    return why_none in NOTHING_KNOWN or is_doubt(why_none)
+
+
+def is_read(grade: Grade) -> bool:
+    """Return True if a model may read the reply behind a grade."""
     is_asked = grade.kind in GRADERS and GRADERS[grade.kind].question is not None and grade.criterion is None
-    why = grade.why_none or ""
-    is_open = is_doubt(why) or why.startswith(NO_STATEMENT)
-    return is_asked and grade.scoring == "robust" and grade.value is None and not grade.refused and is_open
+    return (
+        is_asked and grade.scoring == "robust" and not grade.refused and grade.value is None and is_open(grade.why_none)
+    )
 
 
 def doubts_of(grades: Iterable[Grade], items: Sequence[Item], replies: Iterable[Reply]) -> list[UnreadReply]:
@@ -142,7 +149,7 @@ def reader_request(doubt: UnreadReply, model: ServedModel) -> dict[str, Any]:
     It depends on the reply, the kind of question, and the number of steps or options of the prompt alone.
     """
     steps, options = steps_shown(doubt.item.vars), options_of(doubt.item.vars.get("question", ""))
-    shape = f" The student's solution has {steps.most} steps." if steps and doubt.kind == "step" else ""
+    shape = f" The student's solution has {steps.most} steps." if steps and doubt.kind == STEP else ""
     shape += f" The problem has the options {', '.join(options)}." if options else ""
     blocks, notice = fence_texts({"reply": doubt.reply.text})
     content = PROMPT.format(question=GRADERS[doubt.kind].question, shape=shape, notice=notice, **blocks)
@@ -217,29 +224,48 @@ async def ask_all(doubts: Sequence[UnreadReply], job: ModelRequests) -> list[Rea
 
 
 def normalised(text: str) -> str:
-    """Return a text as the reader sees it, in lower case and with single blanks, to look for a quote in it."""
-    return " ".join(neutralise_text(text).casefold().split())
+    """Return a text in the form in which a quote is looked for: as the reader sees it, without case and marks."""
+    return " ".join(plain_notation(neutralise_text(text).translate(CURLY)).casefold().split())
+
+
+def stated_answer(answer: str) -> tuple[str, str] | None:
+    """Return the value and the quote in a model's answer; None if it has no object with both."""
+    for text in (answer, repair_json(answer)):
+        for fields in reversed(casefold_keys(objects_in(text))):
+            if {"value", "quote"} <= fields.keys():
+                value = fields["value"]
+                value = JSON_WORDS.get(value, value) if value is None or isinstance(value, bool) else value
+                value = int(value) if isinstance(value, float) and value.is_integer() else value
+                return str(value).strip(), str(fields["quote"]).strip()
+    return None
 
 
 def counted_reading(doubt: UnreadReply, answer: str, language: str = ENGLISH) -> Reading | str:
     """Return the rules' reading of the value that a model finds in a reply, or the reason why it does not count.
 
-    The value counts if the quote stands in the reply and holds the value: as a number or letter, or by the rules.
+    The value counts if the quote stands in the reply as whole words, the rules read nothing else from its sentence, and
+    the quote holds the value.
     """
-    fields = next((entry for entry in reversed(objects_in(answer)) if {"value", "quote"} <= entry.keys()), None)
-    if fields is None:
+    stated = stated_answer(answer)
+    if stated is None:
         return "its answer cannot be read"
-    value, quote = str(fields["value"]).strip(), str(fields["quote"]).strip()
+    value, quote = stated
     if value.casefold() in NO_VALUE:
         return f"it finds {value.casefold()}"
     claimed = reading_by_rules(doubt, value, language)
     if claimed.value is None:
         return "its value is no answer to the question"
-    if not quote or normalised(quote) not in normalised(doubt.reply.text):
+    passage, whole = normalised(quote), normalised(doubt.reply.text)
+    if not passage or not re.search(rf"(?<![\w-])(?<!\d[.,]){re.escape(passage)}(?!\w|[.,]\d)", whole):
         return "its quote does not stand in the reply"
-    if not holds(quote, claimed.value, reading_by_rules(doubt, quote, language).value, language):
-        return "its quote does not hold the value"
-    return claimed._replace(raw=quote[:MAX_PASSAGE_CHARACTERS])
+    around = next((text for text in sentences(doubt.reply.text) if passage in normalised(text)), quote)
+    read = [reading_by_rules(doubt, text, language) for text in (around, quote)]
+    denies = any(
+        reading.value != claimed.value if reading.value is not None else not is_open(reading.why_none)
+        for reading in read
+    )
+    is_held = not denies and (read[-1].value is not None or holds(quote, claimed.value, doubt.kind, language))
+    return claimed._replace(raw=quote[:MAX_PASSAGE_CHARACTERS]) if is_held else "its quote does not hold the value"
 
 
 def reading_by_rules(doubt: UnreadReply, text: str, language: str) -> Reading:
@@ -250,20 +276,22 @@ def reading_by_rules(doubt: UnreadReply, text: str, language: str) -> Reading:
     return reading
 
 
-def holds(quote: str, claimed: object, by_rules: object, language: str) -> bool:
-    """Return True if a quote holds a value. by_rules: value that the rules read from the quote alone, or None.
+def holds(quote: str, claimed: object, kind: str, language: str) -> bool:
+    """Return True if a quote from which the rules read nothing holds a value.
 
-    A verdict in words that the rules do not know is held by a quote of two words or more, unless the rules read the
-    opposite from it.
+    A number must be the only one in the quote (a step also as an ordinal), and a letter stand alone or in brackets. A
+    verdict, or the statement that no step is wrong, is held by any words, since only the model understands these.
     """
-    if by_rules is not None:
-        return by_rules == claimed
-    if isinstance(claimed, bool):
-        return len(quote.split()) >= FEWEST_WORDS
-    if isinstance(claimed, str):
-        return re.search(rf"(?<!\w){re.escape(claimed)}(?!\w)", quote) is not None
     numbers = number_values(words_as_digits(in_english_notation(quote, language)))
-    return isinstance(claimed, int | float) and float(claimed) in numbers
+    if isinstance(claimed, bool) or (kind == STEP and claimed == 0):
+        return len(quote.split()) >= FEWEST_WORDS and (kind != STEP or not numbers)
+    if isinstance(claimed, str):
+        lone = rf"(?:\boption\s*|[(\[]\s*){claimed}\b|^\W*{claimed}\W*$"
+        return re.search(lone, quote, re.IGNORECASE) is not None
+    if not isinstance(claimed, int | float):
+        return False
+    ordinals = {ORDINALS.index(word) for word in re.findall(r"\w+", quote.casefold()) if word in ORDINALS}
+    return {*numbers, *(map(float, ordinals) if kind == STEP else ())} == {float(claimed)}
 
 
 def grade_readings(*, job: GradeReadings, items: Path, replies: Path, grades: Path, readings: Path, out: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from maieutic.config import cards
 from maieutic.config.cards import Card
@@ -207,7 +208,8 @@ def check_reader(plan: Plan) -> None:
 def share_model(first: Any, second: Any) -> bool:
     """Return True if two registry entries name the same model: at one endpoint, or with the same weights."""
     if isinstance(first, HostedModel) and isinstance(second, HostedModel):
-        return (first.base_url, first.model) == (second.base_url, second.model)
+        places = [urlsplit(entry.base_url.casefold().rstrip("/")) for entry in (first, second)]
+        return first.model == second.model and places[0] == places[1]
     return isinstance(first, VllmModel) and isinstance(second, VllmModel) and first.weights == second.weights
 
 

@@ -324,7 +324,9 @@ def critical_labels(plan: Plan, results: Path, judge: str, kind: str) -> int:
         for item in items_of_task(results, card.benchmark, card.task)
         if critical.items() <= item.tags.items()
     }
-    labelled = {(label.task, label.id, label.tutor) for label in iter_records(labels, Label)}
+    criteria = read_rubric(kind).rubric.criteria
+    judged = (label for label in iter_records(labels, Label) if label.criterion in criteria)
+    labelled = {(label.task, label.id, label.tutor) for label in judged}
     return sum((task, name) in items for task, name, _ in labelled)
 
 

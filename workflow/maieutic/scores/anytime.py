@@ -32,18 +32,23 @@ LARGEST_BET = 0.5  # largest share of the capital that is at stake on one item
 class BoundMeans(CompareTutors):
     """Job that bounds the headline metrics of all items of some tasks, from the items that the run has asked.
 
-    forms: format of each task's source file; pictured: tasks with pictures.
+    forms: format of each task's source file; pictured: tasks with pictures; answered: tasks that each tutor answers;
+    asked: number of answers to an item, of each tutor that is a model; limit: number of items asked in this round.
     """
 
     forms: dict[str, str]
     pictured: list[str] = []
+    answered: dict[str, list[str]]
+    asked: dict[str, int]
+    limit: int | None
 
 
 class MeanBounds(Record):
     """A tutor's headline metric over all items of a task, with an interval that holds at every look at once.
 
     low, high: ends of the 95 % interval, both None if the metric is no mean over items of numbers from 0 to 1; n:
-    number of items asked; population: number of all items; requests_left: requests to the tutor for the other items.
+    number of items asked; population: number of all items; requests_left: requests to the tutor for the other items;
+    limit: the run's limit of items, None for all.
     """
 
     benchmark: str
@@ -57,6 +62,7 @@ class MeanBounds(Record):
     n: int
     population: int
     requests_left: int
+    limit: int | None
 
     def is_settled(self, width: float) -> bool:
         """Return True if the interval is no wider than `width`, or if more items could not narrow it."""
@@ -93,10 +99,13 @@ def betting_interval(numbers: Sequence[float], population: int) -> tuple[float, 
     return max(lowest, float(low)), min(highest, float(high))
 
 
-def bounds_of(measured: Measurement, sample: Sequence[str], population: int) -> tuple[float, float] | None:
+def bounds_of(
+    measured: Measurement, sample: Sequence[str], population: int, repeats: int
+) -> tuple[float, float] | None:
     """Return the interval of a metric over all items; None if the metric is no mean of numbers from 0 to 1.
 
-    sample: ids of the asked items in the order in which they were drawn. An item without an answer can have any value.
+    sample: ids of the asked items in the order in which they were drawn; repeats: number of answers to each item that
+    count. A missing answer can have any value.
     """
     function = metric_function(measured.name, measured.metric, measured.scoring)
     if function.read is None or function.bounds != SHARE_BOUNDS or measured.metric.subset:
@@ -104,9 +113,9 @@ def bounds_of(measured: Measurement, sample: Sequence[str], population: int) -> 
     answers: dict[str, list[float]] = {}
     for item, graded in measured.evidence.known:
         answers.setdefault(item.base, []).append(function.read(graded))
-    numbers = [sum(several) / len(several) if (several := answers.get(name)) else None for name in sample]
-    low, _ = betting_interval([0.0 if number is None else number for number in numbers], population)
-    _, high = betting_interval([1.0 if number is None else number for number in numbers], population)
+    sums = [(sum(several), repeats - len(several)) for name in sample for several in [answers.get(name, [])]]
+    low, _ = betting_interval([known / repeats for known, _ in sums], population)
+    _, high = betting_interval([(known + missing) / repeats for known, missing in sums], population)
     return low, high
 
 
@@ -147,7 +156,7 @@ def bound_means(
         if compared.scoring != "robust":
             continue
         for tutor, measured in by_tutor.items():
-            if tutor not in job.floors:
+            if tutor not in job.floors and compared.task in job.answered.get(tutor, []):
                 rows.append(bounds_row(job, tutor, compared.task, measured, cases, populations))
     write_records(out, rows)
 
@@ -164,7 +173,7 @@ def bounds_row(
     everything = covered_items(measured.metric, populations[task])
     bases = {item.base for item in covered_items(measured.metric, cases[task])}
     sample = [name for name in ranked_by_seed((item.id for item in everything), job.seed) if name in bases]
-    ends = bounds_of(measured, sample, len(everything))
+    ends = bounds_of(measured, sample, len(everything), job.repeats.get(tutor, 1))
     card = read_card(card_path(job.benchmark, task)).card
     known = [graded for _, graded in measured.evidence.known]
     function = metric_function(measured.name, measured.metric, measured.scoring)
@@ -180,12 +189,13 @@ def bounds_row(
         high=ends[1] if ends else None,
         n=len(sample),
         population=len(everything),
-        requests_left=requests_for(left, len(card.turns), job.repeats.get(tutor, 1)),
+        requests_left=requests_for(left, len(card.turns), job.asked.get(tutor, 0)),
+        limit=job.limit,
     )
 
 
 def stop_lines(rows: Sequence[MeanBounds], width: float) -> list[str]:
-    """Return sentences on a run that stopped at a width: what it saved, what holds, and what did not decide.
+    """Return sentences on a run that stops at a width: what it saved so far, what holds, and what does not decide.
 
     rows: bounds of all tutors on all benchmarks.
     """
@@ -196,6 +206,8 @@ def stop_lines(rows: Sequence[MeanBounds], width: float) -> list[str]:
     lines = [
         saved if left else f"all {population:,} items were asked: no smaller round gave intervals of width {width:g}"
     ]
+    if not all(row.is_settled(width) for row in rows):
+        lines.append(f"this round is not the last one: intervals are still wider than {width:g}")
     means = [row for row in rows if row.low is not None and row.high is not None]
     if means:
         widest = max(row.high - row.low for row in means if row.high is not None and row.low is not None)
@@ -205,5 +217,5 @@ def stop_lines(rows: Sequence[MeanBounds], width: float) -> list[str]:
         lines.append(f"the widest interval is {widest:.3f} wide; each {guarantee}")
     others = sorted({f"{row.benchmark}/{row.task} ({row.metric})" for row in rows if row.low is None})
     if others:
-        lines.append(f"no means of numbers from 0 to 1, so they did not decide: {', '.join(others)}")
+        lines.append(f"no means of numbers from 0 to 1, so they do not decide: {', '.join(others)}")
     return lines

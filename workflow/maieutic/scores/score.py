@@ -240,7 +240,14 @@ class MetricEvidence(NamedTuple):
 def all_missing(metric: Metric, items: list[Item]) -> MetricEvidence:
     """Return the evidence of a metric whose items are all missing."""
     counted = covered_items(metric, items)
-    return MetricEvidence([], len(counted), len(counted), unanswered=[(item, None) for item in counted])
+    unanswered = [(item, gold_verdict(metric, item)) for item in counted]
+    return MetricEvidence([], len(counted), len(counted), unanswered=unanswered)
+
+
+def gold_verdict(metric: Metric, item: Item) -> str | None:
+    """Return the verdict that is right on an item under a metric's criterion; None if the item does not name one."""
+    verdict: str | None = item.reference.get("verdicts", {}).get(metric.criterion)
+    return verdict
 
 
 def graded_items(
@@ -265,7 +272,7 @@ def graded_items(
     if len(pairs) < len(counted):
         answered = {name for of_key in source.values() for name, grade in of_key.items() if not grade.refused}
         unanswered = [
-            (item, grade.gold if (grade := grades.get(item.id)) else None)
+            (item, grade.gold if (grade := grades.get(item.id)) else gold_verdict(metric, item))
             for item in counted
             if item.id not in answered
         ]

@@ -131,7 +131,16 @@ def bound_means_job(plan: Plan, benchmark: str) -> BoundMeans:
     cards = [loaded.card for loaded in plan.benchmarks[benchmark]]
     forms = {card.task: plan.datasets[card.dataset].format_of(plan.edition) for card in cards}
     pictured = [card.task for card in cards if card.images]
-    return BoundMeans(**dict(compare_tutors_job(plan, benchmark)), forms=forms, pictured=pictured)
+    tutors = tutors_and_floors(plan, benchmark)
+    models = {name: plan.models[name] for name in tutors}
+    return BoundMeans(
+        **dict(compare_tutors_job(plan, benchmark)),
+        forms=forms,
+        pictured=pictured,
+        answered={name: plan.tasks_for(benchmark, name) for name in tutors},
+        asked={name: model.repeats for name, model in models.items() if isinstance(model, HostedModel | VllmModel)},
+        limit=plan.run.limit,
+    )
 
 
 def bounds_files(plan: Plan) -> list[str]:
