@@ -61,10 +61,12 @@ def run_in_rounds(configfile: Path, options: Sequence[str], width: float) -> Non
         if all(row.low is None for row in rows):
             problem = "no headline of this run is a mean of numbers from 0 to 1, so no interval decides when to stop"
             raise UserError("--stop-at", problem, "remove the option")
-        if limit is None or all(row.is_settled(width) for row in rows):
+        is_sample = any(row.n < row.population for row in rows)
+        if limit is None or (is_sample and all(row.is_settled(width) for row in rows)):
             break
         limit = math.ceil(limit * GROWTH)
-        limit = limit if limit < max(row.population for row in rows) else None
+        # Without a limit, a run of all items is no sample, even if an earlier limit exceeded the number of items.
+        limit = limit if is_sample and limit < max(row.population for row in rows) else None
     for line in stop_lines(rows, width):
         say(line, error=True)
 
