@@ -26,7 +26,6 @@ def limits_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rounds:
     (tmp_path / "run.yaml").write_text(json.dumps(CONFIG), encoding="utf-8")
     (tmp_path / "resources").symlink_to(Path("resources").absolute())
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rounds, "command_line", lambda files, options: [str(file) for file in files])
 
     def run(
         population: int, narrow: int, codes: dict[int, int] | None = None, low: float | None = 0.0
@@ -34,10 +33,10 @@ def limits_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rounds:
         """Run rounds. narrow: number of items from which intervals are narrow; codes: exit codes by round."""
         limits: list[int | None] = []
 
-        def started(line: list[str]) -> int:
-            overlay = json.loads(Path(line[-1]).read_text(encoding="utf-8"))["run"]
+        def start(more: Path) -> int:
+            overlay = json.loads(more.read_text(encoding="utf-8"))["run"]
             limits.append(overlay["limit"])
-            saved = read_config(merged_configuration([Path(word) for word in line])).run.model_dump(mode="json")
+            saved = read_config(merged_configuration([Path("run.yaml"), more])).run.model_dump(mode="json")
             Path("results/report").mkdir(parents=True, exist_ok=True)
             Path("results/report/config.yaml").write_text(yaml.safe_dump({"run": saved}), encoding="utf-8")
             n = min(overlay["limit"] or population, population)
@@ -49,9 +48,8 @@ def limits_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rounds:
             write_records(Path(paths.MEAN_BOUNDS.of(benchmark="mathtutorbench")), [bounds])
             return (codes or {}).get(len(limits), 0)
 
-        monkeypatch.setattr(rounds, "started", started)
         try:
-            rounds.run_in_rounds(Path("run.yaml"), [], 0.06)
+            rounds.run_in_rounds(Path("run.yaml"), 0.06, start)
         except SystemExit as end:
             assert end.code in (codes or {}).values()
         return limits

@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import signal
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +16,9 @@ from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file
-from maieutic.core.parent_process import die_with_parent
 from maieutic.core.records import read_records
 from maieutic.core.terminal import say
 from maieutic.launch.config_files import merged_configuration
-from maieutic.launch.run import command_line, snakemake_environment
 from maieutic.launch.saved_runs import saved_run
 from maieutic.scores.anytime import MeanBounds, stop_lines
 
@@ -39,8 +35,10 @@ def width_of(words: str) -> float:
     return float(match[1])
 
 
-def run_in_rounds(configfile: Path, options: Sequence[str], width: float) -> None:
+def run_in_rounds(configfile: Path, width: float, start: Callable[[Path], int]) -> None:
     """Run a run file with rising limits, until every headline that is a mean is known with an interval of that width.
+
+    start: function that runs the run file with one more file, and returns the exit code.
 
     Raises SystemExit with Snakemake's exit code if a round fails or waits for batches: the same command continues it.
     """
@@ -51,7 +49,7 @@ def run_in_rounds(configfile: Path, options: Sequence[str], width: float) -> Non
         OVERLAY.parent.mkdir(exist_ok=True)
         with atomic_file(OVERLAY) as handle:
             handle.write(json.dumps({"run": {"limit": limit, "stop_width": width}}) + "\n")
-        code = started(command_line([configfile, OVERLAY], options))
+        code = start(OVERLAY)
         if code:
             raise SystemExit(code)
         files = [Path(paths.MEAN_BOUNDS.of(benchmark=name)) for name in benchmarks]
@@ -82,14 +80,3 @@ def first_limit(run: Mapping[str, Any]) -> int | None:
     is_same = {**before, "limit": None} == {**run, "limit": None}
     limit: int | None = before.get("limit") if is_same else run["limit"] or FIRST_LIMIT
     return limit
-
-
-def started(line: Sequence[str]) -> int:
-    """Run a command to its end, and return its exit code. It gets this process's signals, and ends with it."""
-    process = subprocess.Popen(line, env=snakemake_environment(), preexec_fn=die_with_parent)
-    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:  # the terminal sends it to Snakemake as well, which ends its jobs and then itself
-            continue

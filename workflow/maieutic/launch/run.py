@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Annotated
 import yaml
 from cyclopts import Parameter
 
+from maieutic.core.parent_process import die_with_parent
 from maieutic.core.paths import HOME
 
 DEFAULT_PROFILE = Path("profiles/default")  # in the working folder or in HOME: Snakemake takes the former first
@@ -48,7 +51,7 @@ def run(
     if stop_at is not None:
         from maieutic.launch.rounds import run_in_rounds, width_of
 
-        run_in_rounds(configfile, options, width_of(stop_at))
+        run_in_rounds(configfile, width_of(stop_at), lambda more: started(command_line([configfile, more], options)))
         return
     line = command_line([configfile], options)
     sys.stdout.flush()
@@ -83,3 +86,14 @@ def command_line(configfiles: Sequence[Path], options: Sequence[str]) -> list[st
     interpreter, *line = snakemake_line()
     files = [str(file) for file in configfiles]
     return [interpreter, *line[:2], "--configfile", *files, *line[2:], *words]
+
+
+def started(line: Sequence[str]) -> int:
+    """Run a command to its end, and return its exit code. It gets this process's signals, and ends with it."""
+    process = subprocess.Popen(line, env=snakemake_environment(), preexec_fn=die_with_parent)
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # the terminal sends it to Snakemake as well, which ends its jobs and then itself
+            continue
