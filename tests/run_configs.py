@@ -37,7 +37,7 @@ def many_judges() -> dict[str, Any]:
     config["models"] |= {
         "far": {**HOSTED, "shards": 3, "price": {"input": 1, "output": 2}, "label": "Far", "protocol": "study_mode"},
         "near": {**HOSTED, "model": "n", "max_tokens": 50},
-        "third": {**HOSTED, "model": "r"},
+        "reading-model": {**HOSTED, "model": "r"},
         "one": {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy", "kmp_error_reason", "tutorbench"],
                 "pairs": ["pairs_simple"], "tags": ["tutorbench_bloom"], "family": ["GPT4"]},
         "two": {"engine": "judge", "model": "far", "rubrics": ["mrbench_taxonomy"], "label_limit": 4},
@@ -47,7 +47,7 @@ def many_judges() -> dict[str, Any]:
     config["run"] |= {
         **NOBODY, "tutors": ["far", "near", "echo"], "judges": ["one", "two", "both", "words"], "taggers": ["one"],
         "tasks": ["mrbench", "kmpbench/ec", "tutorbench/text"], "name": "trial", "seed": 7, "labels": ["mrbench"],
-        "probes": 5, "reader": "third",
+        "probes": 5, "reader": "reading-model",
     }  # fmt: skip
     return config
 
