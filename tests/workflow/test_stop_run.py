@@ -15,11 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from httpserver import chat, scripted, serving
+from maieutic.config.settings import Run
+from maieutic.datasets.registry import LOADERS
+from maieutic.datasets.sampling import ranked_by_seed
+from maieutic.scores.anytime import betting_interval
 from running import ROOT, environment, maieutic, overlay
 
 WIDTH, ITEMS = "width=0.11", 1319
 ROUNDS = (50, 75, 113, 170, 255)
 FEW_WRONG = 5  # of 256
+
+
+def is_wrong(question: str) -> bool:
+    """Return True if the tutor answers a question wrongly."""
+    return hashlib.sha256(question.encode()).digest()[0] < FEW_WRONG
 
 
 @contextmanager
@@ -33,8 +42,7 @@ def tutor(data: Path) -> Iterator[tuple[dict[str, Any], list[str]]]:
         prompt = body["messages"][-1]["content"]
         question = max((text for text in answers if text in prompt), key=prompt.rindex)
         questions.append(question)
-        is_wrong = hashlib.sha256(question.encode()).digest()[0] < FEW_WRONG
-        return 200, chat({"content": f"Final Answer: {'1' if is_wrong else answers[question]}"}), {}
+        return 200, chat({"content": f"Final Answer: {'1' if is_wrong(question) else answers[question]}"}), {}
 
     with serving(scripted(answer)) as address:
         yield {"engine": "hosted", "model": "m", "base_url": f"{address}/v1", "endpoint": "chat"}, questions
@@ -63,31 +71,36 @@ def last_lines(folder: Path) -> tuple[int, str]:
     return int(match[1]), output
 
 
-def test_a_run_stops_when_it_knows_enough_and_at_the_same_place_after_a_kill(
-    checkouts: Callable[[], Path], data: Path
-) -> None:
-    whole, killed = checkouts(), checkouts()
+def expected_items(data: Path, wrong: Callable[[str], bool]) -> int:
+    """Return the number of items after which the run must stop, computed from the data and the tutor's answers."""
+    records = [json.loads(line) for line in (data / "gsm8k/test.jsonl").read_text(encoding="utf-8").splitlines()]
+    items = {item.id: item for item in LOADERS["gsm8k_solving"].load(records, "problem_solving")}
+    order = ranked_by_seed(items, Run(tutors=[], tasks=["any"]).seed)
+    answers = [0.0 if wrong(items[name].vars["question"]) else 1.0 for name in order]
+    for limit in ROUNDS:
+        low, high = betting_interval(answers[:limit], ITEMS)
+        if high - low <= float(WIDTH.partition("=")[2]):
+            return limit
+    raise AssertionError("no round is narrow enough")
+
+
+def test_a_killed_run_stops_where_it_knows_enough(checkouts: Callable[[], Path], data: Path) -> None:
+    folder = checkouts()
+    items = expected_items(data, is_wrong)
+    assert items > ROUNDS[0], "the kill is in the second round"
     with tutor(data) as (entry, questions):
-        process = start(whole, run_file(whole, data, entry))
-        assert process.wait(300) == 0, (whole / "run.log").read_text(encoding="utf-8")[-3000:]
-        items, output = last_lines(whole)
-        assert items in ROUNDS[1:] and len(questions) == len(set(questions)) == items, "no question is asked twice"
-        assert "covers the value over all items with a probability of 95 %" in output
-        page = (whole / "results/report/index.html").read_text(encoding="utf-8")
-        assert f"{items} of {ITEMS:,} items were asked, which saves {ITEMS - items:,} requests to tutors" in page
-        bounds = (whole / "results/scores/bounds/mathtutorbench.jsonl").read_bytes()
-        # Kill the command and its Snakemake in the second round.
-        questions.clear()
-        process = start(killed, run_file(killed, data, entry))
+        process = start(folder, run_file(folder, data, entry))
         until = time.monotonic() + 200
         while len(questions) <= ROUNDS[0] and time.monotonic() < until:
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        recovered = maieutic(killed, "recover")
+        recovered = maieutic(folder, "recover")
         assert recovered.returncode == 0, recovered.stderr
-        process = start(killed, run_file(killed, data, entry))
-        assert process.wait(300) == 0, (killed / "run.log").read_text(encoding="utf-8")[-3000:]
-        assert last_lines(killed)[0] == items
-    assert (killed / "results/scores/bounds/mathtutorbench.jsonl").read_bytes() == bounds
-    assert len(set(questions)) == items
+        process = start(folder, run_file(folder, data, entry))
+        assert process.wait(300) == 0, (folder / "run.log").read_text(encoding="utf-8")[-3000:]
+    stopped, output = last_lines(folder)
+    assert stopped == len(set(questions)) == items
+    assert "covers the value over all items with a probability of 95 %" in output
+    page = (folder / "results/report/index.html").read_text(encoding="utf-8")
+    assert f"{items} of {ITEMS:,} items were asked, which saves {ITEMS - items:,} requests to tutors" in page
