@@ -106,4 +106,4 @@ def test_the_last_lines_say_what_was_saved_and_what_did_not_decide() -> None:
     everything = row.model_copy(update={"n": 1150, "requests_left": 0})
     wide = row.model_copy(update={"low": 0.6})
     assert stop_lines([wide], WIDTH)[1] == "this round is not the last one: intervals are still wider than 0.06"
-    assert stop_lines([everything], WIDTH)[0].startswith("all 1,150 items were asked")
+    assert stop_lines([everything], WIDTH) == ["all 1,150 items were asked, so that no request was saved"]

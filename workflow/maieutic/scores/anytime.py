@@ -203,13 +203,11 @@ def stop_lines(rows: Sequence[MeanBounds], width: float) -> list[str]:
     tasks = {(row.benchmark, row.task): (row.n, row.population) for row in rows}
     n, population = (sum(sizes) for sizes in zip(*tasks.values(), strict=True))
     saved = f"{n:,} of {population:,} items were asked, which saves {left:,} requests to tutors"
-    lines = [
-        saved if left else f"all {population:,} items were asked: no smaller round gave intervals of width {width:g}"
-    ]
+    lines = [saved if n < population else f"all {population:,} items were asked, so that no request was saved"]
     if not all(row.is_settled(width) for row in rows):
         lines.append(f"this round is not the last one: intervals are still wider than {width:g}")
     means = [row for row in rows if row.low is not None and row.high is not None]
-    if means:
+    if means and n < population:
         widest = max(row.high - row.low for row in means if row.high is not None and row.low is not None)
         guarantee = (
             "covers the value over all items with a probability of 95 %, although the run looked after every round"
