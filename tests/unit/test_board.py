@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -332,16 +333,17 @@ def test_a_refused_submission_does_not_stop_the_others(submission: Path, data: P
     for name in ("one", "two", "changed"):
         shutil.copytree(submission, subs / name)
     rewrite(subs / f"changed/results/scores/{BENCHMARK}/qwen.json", lambda text: text.replace("0.", "0.1", 1))
-    with pytest.raises(UserError, match=r"changed: .*qwen\.json was altered"):
+    pack(submit(data, tmp_path / "other", "qwen", HARD, hashed=True), subs / "zother")
+    with pytest.raises(UserError) as refusal:
         board(subs, out=tmp_path / "board")
+    changed, other = [fault.line for fault in refusal.value.all]
+    assert re.search(r"changed: .*qwen\.json was altered", changed)
+    assert f"zother: {REWARD_MODEL} is not the same as in one" in other
     rows = board_rows(tmp_path / "board")
     assert [(row["tutor"], row["submission"]) for row in rows] == [("qwen-one", "one"), ("qwen-two", "two")]
     assert {row["best_rank"] for row in rows} == {"1"} and {row["worst_rank"] for row in rows} == {"2"}, "equal replies"
     assert all(f"computed from recorded rewards of {REWARD_MODEL}" in row["checked"] for row in rows)
     assert "Refused" in (tmp_path / "board/index.html").read_text(encoding="utf-8")
-    pack(submit(data, tmp_path / "other", "qwen", HARD, hashed=True), subs / "zother")
-    with pytest.raises(UserError, match=rf"zother: {REWARD_MODEL} is not the same as in one"):
-        board(subs, out=tmp_path / "board")
 
 
 def test_a_sample_is_no_submission(data: Path, tmp_path: Path) -> None:
