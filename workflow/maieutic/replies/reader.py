@@ -64,7 +64,7 @@ PROMPT = """Read the answer that a tutor gives in a reply. {question}{shape}
 The reply:
 {reply}
 
-Do not solve anything and do not judge the answer: report what stands in the reply. Answer with one JSON object, such as {{"value": "3", "quote": "..."}}. "value" is the answer that the reply gives, "none" if it gives none, or "several" if it gives different ones. "quote" is the shortest passage of the reply, word for word, that holds the value; leave it empty for "none" and "several"."""  # noqa: E501
+Do not solve anything and do not judge the answer: report what stands in the reply. Answer with one JSON object, of the form {{"value": "...", "quote": "..."}}. "value" is the answer that the reply gives, "none" if it gives none, or "several" if it gives different ones. "quote" is the shortest passage of the reply, word for word, that holds the value; leave it empty for "none" and "several"."""  # noqa: E501
 
 
 class AskReader(Job):
