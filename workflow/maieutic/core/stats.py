@@ -85,6 +85,23 @@ def mean_statistic(read: Callable[[T], float], bounds: tuple[float, float] = UNB
     )
 
 
+def difference_statistic(read: Callable[[T], tuple[float, bool]]) -> Statistic[T]:
+    """Return the mean number of one kind of observations minus that of the others, as a Statistic.
+
+    read: function that returns an observation's number, from 0 to 1, and whether it is of the first kind. The
+    difference is undefined if all observations are of one kind.
+    """
+
+    def counts(observed: Sequence[T]) -> Array:
+        pairs = [read(observation) for observation in observed]
+        return np.array([[number * first, first, number * (not first), not first] for number, first in pairs], float)
+
+    def from_sums(sums: Array) -> Array:
+        return safe_ratio(sums[..., 0], sums[..., 1], math.nan) - safe_ratio(sums[..., 2], sums[..., 3], math.nan)
+
+    return Statistic(lambda observed: float(from_sums(counts(observed).sum(axis=0))), counts, from_sums, (-1.0, 1.0))
+
+
 MEAN: Statistic[float] = mean_statistic(float)
 SHARE: Statistic[float] = mean_statistic(float, SHARE_BOUNDS)
 RATING: Statistic[float] = mean_statistic(float, RATING_BOUNDS)

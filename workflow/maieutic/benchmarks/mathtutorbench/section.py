@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from maieutic.benchmarks.mathtutorbench.printed import BENCHMARK
@@ -16,12 +15,11 @@ from maieutic.core.intervals import SHARE_BOUNDS, paired_difference
 from maieutic.core.records import Grade, ReportedScore, read_records
 from maieutic.core.stats import (
     MEAN,
-    Array,
     BootstrapSettings,
     Statistic,
+    difference_statistic,
     estimate_statistic,
     leave_one_out,
-    safe_ratio,
     sums_by_cluster,
 )
 from maieutic.report.figures import levels_chart, radar_chart, scatter_chart
@@ -193,25 +191,8 @@ def solved_problems(run: ReportInput, tutor: str, task: str) -> dict[str, bool]:
     return {problem: value for problem, value in solved.items() if problem not in unanswered}
 
 
-def linked_counts(problems: Sequence[tuple[float, bool]]) -> Array:
-    """Return four counts per problem: win rate and 1 if it is solved, else two zeros, and the same if it is not.
-
-    problems: win rate on a problem's dialogues, and whether the tutor solves the problem.
-    """
-    return np.array([[rate * solved, solved, rate * (not solved), not solved] for rate, solved in problems], float)
-
-
-def solved_minus_unsolved(sums: Array) -> Array:
-    """Return the mean win rate on solved problems minus that on unsolved ones; NaN if one kind is missing."""
-    return safe_ratio(sums[..., 0], sums[..., 1], np.nan) - safe_ratio(sums[..., 2], sums[..., 3], np.nan)
-
-
-LINKED = Statistic[tuple[float, bool]](
-    lambda problems: float(solved_minus_unsolved(linked_counts(problems).sum(axis=0))),
-    linked_counts,
-    solved_minus_unsolved,
-    (-1.0, 1.0),
-)
+# Mean win rate on the problems that a tutor solves minus that on the others, of pairs of a problem's rate and if solved
+LINKED: Statistic[tuple[float, bool]] = difference_statistic(lambda problem: problem)
 
 
 def linked_rows(run: ReportInput) -> list[dict[str, Any]]:
