@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from maieutic.core.options import is_option_letter, options_of
 from maieutic.core.records import Item
 from maieutic.graders.grader import GoldReplies
+
+
+def right_verdicts(item: Item) -> Mapping[str, str]:
+    """Return the verdicts that are right on any good reply to an item, by criterion; empty for most items."""
+    verdicts: Mapping[str, str] = item.reference.get("verdicts", {})
+    return verdicts
 
 
 def final_answer_line(value: object) -> str:

@@ -22,6 +22,7 @@ from maieutic.core.records import (
     read_records,
     write_records,
 )
+from maieutic.graders.gold import right_verdicts
 from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS
 from maieutic.graders.weighted_rubric import (
     ARR_W,
@@ -80,7 +81,7 @@ def grade_verdicts(*, job: GradeVerdicts, verdicts: Path, items: Path, out: Path
     if job.negative_weights:
         weighing = WeightedItems.of((item for item in cases if item.task in job.weighted), job.negative_weights)
     turns = {(item.task, item.id): 1 + len(item.script) for item in cases}
-    verdicts_due = {(item.task, item.id): item.reference.get("verdicts", {}) for item in cases}
+    verdicts_due = {(item.task, item.id): right_verdicts(item) for item in cases}
     write_records(out, grades_by_judge(job.judge, judgements, job.tutor, weighing, turns, verdicts_due))
 
 

@@ -16,6 +16,7 @@ from maieutic.core.json_text import json_value
 from maieutic.core.records import SCORINGS, Grade, Item, Score, Scoring, read_checked_records, read_items
 from maieutic.core.stats import BootstrapSettings, Estimate, estimate_statistic
 from maieutic.graders.evidence import is_doubt
+from maieutic.graders.gold import right_verdicts
 from maieutic.graders.registry import OBJECTIVE_GRADERS
 from maieutic.scores.metrics import NO_LABEL, RELEASED, GradedItem
 from maieutic.scores.metrics import Metric as Function
@@ -240,14 +241,8 @@ class MetricEvidence(NamedTuple):
 def all_missing(metric: Metric, items: list[Item]) -> MetricEvidence:
     """Return the evidence of a metric whose items are all missing."""
     counted = covered_items(metric, items)
-    unanswered = [(item, gold_verdict(metric, item)) for item in counted]
+    unanswered = [(item, right_verdicts(item).get(str(metric.criterion))) for item in counted]
     return MetricEvidence([], len(counted), len(counted), unanswered=unanswered)
-
-
-def gold_verdict(metric: Metric, item: Item) -> str | None:
-    """Return the verdict that is right on an item under a metric's criterion; None if the item does not name one."""
-    verdict: str | None = item.reference.get("verdicts", {}).get(metric.criterion)
-    return verdict
 
 
 def graded_items(
@@ -272,7 +267,7 @@ def graded_items(
     if len(pairs) < len(counted):
         answered = {name for of_key in source.values() for name, grade in of_key.items() if not grade.refused}
         unanswered = [
-            (item, grade.gold if (grade := grades.get(item.id)) else gold_verdict(metric, item))
+            (item, grade.gold if (grade := grades.get(item.id)) else right_verdicts(item).get(str(metric.criterion)))
             for item in counted
             if item.id not in answered
         ]
