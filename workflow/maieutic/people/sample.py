@@ -25,6 +25,7 @@ from maieutic.core.records import Item, Record, known_solution
 from maieutic.serving.conversations import parse_turns
 
 KEY = "key.json"
+CRITICAL: dict[str, Mapping[str, str]] = merged_plugin_tables("critical", "CRITICAL")
 DISAGREEMENT_FACTOR = 3  # factor by which scheme "disagreement" favours replies on which judges differ
 Scheme = Literal["random", "verdict", "disagreement"]
 
@@ -34,7 +35,7 @@ def critical_tags(rubric: str) -> Mapping[str, str]:
 
     Replies to these items are a stratum of their own, and the judge has no light before enough of them are labelled.
     """
-    return merged_plugin_tables("critical", "CRITICAL").get(rubric, {})
+    return CRITICAL.get(rubric, {})
 
 
 class Candidate(NamedTuple):
