@@ -91,6 +91,7 @@ CASES = [
             ("It certainly isn't 42.", "42"),
             ("It is between 42 and 50.", "between 42"),
             ("It is more than 42.", "more than 42"),
+            ("Take 42, dear, and 50. The answer is not 42.", "42"),
         )
     ),
 ]

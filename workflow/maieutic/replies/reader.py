@@ -6,7 +6,6 @@ right answer or the tutor. Its value counts only if the passage that it quotes s
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -44,7 +43,6 @@ from maieutic.judges.fencing import fence_texts, neutralise_text
 from maieutic.replies.generate import CONVERSATIONS_PER_REQUEST, ModelRequests, run_concurrently, run_watched
 from maieutic.serving.backends import JobFiles, backend_of
 
-log = logging.getLogger(__name__)
 MAX_TOKENS = 256
 NOTHING_KNOWN = ("no statement", "no option")  # reasons of replies in which the rules find nothing that they know
 STEP = "step"  # the parser of step numbers
@@ -243,8 +241,8 @@ def stated_answer(answer: str) -> tuple[str, str] | None:
 def counted_reading(doubt: UnreadReply, answer: str, language: str = ENGLISH) -> Reading | str:
     """Return the rules' reading of the value that a model finds in a reply, or the reason why it does not count.
 
-    The value counts if the quote stands in the reply as whole words, the rules read nothing else from its sentence, and
-    the quote holds the value.
+    The value counts if the quote stands in the reply as whole words, the rules read nothing else from a sentence
+    that contains it, and the quote holds the value.
     """
     stated = stated_answer(answer)
     if stated is None:
@@ -258,8 +256,8 @@ def counted_reading(doubt: UnreadReply, answer: str, language: str = ENGLISH) ->
     passage, whole = normalised(quote), normalised(doubt.reply.text)
     if not passage or not re.search(rf"(?<![\w-])(?<!\d[.,]){re.escape(passage)}(?!\w|[.,]\d)", whole):
         return "its quote does not stand in the reply"
-    around = next((text for text in sentences(doubt.reply.text) if passage in normalised(text)), quote)
-    read = [reading_by_rules(doubt, text, language) for text in (around, quote)]
+    around = [text for text in sentences(doubt.reply.text) if passage in normalised(text)]
+    read = [reading_by_rules(doubt, text, language) for text in (*around, quote)]
     denies = any(
         reading.value != claimed.value if reading.value is not None else not is_open(reading.why_none)
         for reading in read
