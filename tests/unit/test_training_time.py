@@ -35,8 +35,9 @@ def test_the_time_of_a_tuning_follows_from_the_gpus_peak() -> None:
     ("gpus", "line"),
     [
         (["NVIDIA H100 80GB HBM3"], "training mine: about 0.027 to 0.036 GPU hours (NVIDIA H100 80GB HBM3)"),
-        (["Unknown GPU"], "training mine: its time on this machine is known after its first steps"),
-        ([], "training mine: its time on this machine is known after its first steps"),
+        (["NVIDIA H100", "NVIDIA A100"], "training mine: its time is known after its first steps"),
+        (["Unknown GPU"], "training mine: its time is known after its first steps"),
+        ([], "training mine: its time is known after its first steps"),
     ],
 )
 def test_a_run_prints_the_time_of_a_training_before_it_starts(gpus: list[str], line: str) -> None:

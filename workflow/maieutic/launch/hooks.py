@@ -249,9 +249,12 @@ def called_models(plan: RulePlan, jobs: Iterable[Job]) -> list[str]:
     return sorted({model for job in asking for model in plan.models_of(job.wildcards)})
 
 
-def trained_names(jobs: Iterable[Job]) -> list[str]:
-    """Return the tunings and graders that planned jobs train."""
-    return [name for job in jobs if job.rule.name in TRAINING_RULES for name in dict(job.wildcards.items()).values()]
+def lines_on_training(plan: RulePlan, jobs: Iterable[Job]) -> list[str]:
+    """Return the lines on planned trainings. The GPUs of a cluster's jobs are not those of this machine."""
+    trained = [name for job in jobs if job.rule.name in TRAINING_RULES for name in dict(job.wildcards.items()).values()]
+    if not trained:
+        return []
+    return training_lines(plan, trained, [] if snakemake_compat.intended_executor().name == "slurm" else gpu_names())
 
 
 def used_images(plan: RulePlan, jobs: Iterable[Job]) -> dict[str, tuple[str, str]]:
@@ -316,7 +319,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
         *own_entry_lines(),
         *preflight.idle_judge_lines(plan),
         *budget_limits.concurrency_lines(plan, planned),
-        *training_lines(plan, trained_names(jobs), gpu_names()),
+        *lines_on_training(plan, jobs),
     ):
         say(line, error=True)
     snakemake_compat.keep_job_errors(workflow, EXECUTOR_MESSAGES)

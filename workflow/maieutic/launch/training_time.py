@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from maieutic.config.models import CriteriaModel, RewardModel
@@ -49,18 +49,20 @@ def training_times(plan: Plan, gpu: str) -> list[TrainingTime]:
     return times
 
 
-def training_lines(plan: Plan, trained: Iterable[str], gpu_names: Sequence[str]) -> list[str]:
-    """Return a line on how long each planned training will take on this machine.
+def training_lines(plan: Plan, trained: Iterable[str], gpu_names: Iterable[str]) -> list[str]:
+    """Return a line on how long each planned training will take.
 
-    trained: names of the tunings and graders that planned jobs train; gpu_names: names of this machine's GPUs.
+    trained: names of the tunings and graders that planned jobs train; gpu_names: names of the GPUs that they will use.
+    The time is unknown for GPUs of several or of unknown types.
     """
-    types = [kind for kind in GPUS if gpu_names and kind in gpu_names[0].casefold()]
-    times = {time.name: time.hours for time in training_times(plan, types[0])} if types else {}
+    names = {*gpu_names}
+    types = [kind for kind in GPUS if len(names) == 1 and kind in min(names).casefold()]
+    times = {time.name: time.hours for time in training_times(plan, types[0])} if len(types) == 1 else {}
     lines = []
     for name in trained:
         hours = times.get(name)
         if hours is None or not hours.high:
-            lines.append(f"training {name}: its time on this machine is known after its first steps")
+            lines.append(f"training {name}: its time is known after its first steps")
         else:
-            lines.append(f"training {name}: about {hours.low:.2g} to {hours.high:.2g} GPU hours ({gpu_names[0]})")
+            lines.append(f"training {name}: about {hours.low:.2g} to {hours.high:.2g} GPU hours ({min(names)})")
     return lines
