@@ -14,7 +14,10 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import write_records
 from maieutic.launch import rounds
 from maieutic.launch.config_files import merged_configuration
+from maieutic.run_plan import plan_of
 from maieutic.scores.anytime import MeanBounds
+from maieutic.scores.stage import check_stop_width
+from shipped import shipped
 
 CONFIG = {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}}
 Rounds = Callable[..., list[int | None]]
@@ -27,9 +30,7 @@ def limits_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rounds:
     (tmp_path / "resources").symlink_to(Path("resources").absolute())
     monkeypatch.chdir(tmp_path)
 
-    def run(
-        population: int, narrow: int, codes: dict[int, int] | None = None, low: float | None = 0.0
-    ) -> list[int | None]:
+    def run(population: int, narrow: int, codes: dict[int, int] | None = None) -> list[int | None]:
         """Run rounds. narrow: number of items from which intervals are narrow; codes: exit codes by round."""
         limits: list[int | None] = []
 
@@ -40,10 +41,10 @@ def limits_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rounds:
             Path("results/report").mkdir(parents=True, exist_ok=True)
             Path("results/report/config.yaml").write_text(yaml.safe_dump({"run": saved}), encoding="utf-8")
             n = min(overlay["limit"] or population, population)
-            high = None if low is None else low + (0.05 if n >= narrow else 0.5)
+            high = 0.05 if n >= narrow else 0.5
             bounds = MeanBounds(
                 benchmark="mathtutorbench", task="problem_solving", tutor="echo", metric="accuracy", by=None, value=0.0,
-                low=low, high=high, n=n, population=population, requests_left=population - n, limit=overlay["limit"],
+                low=0.0, high=high, n=n, population=population, requests_left=population - n, limit=overlay["limit"],
             )  # fmt: skip
             write_records(Path(paths.MEAN_BOUNDS.of(benchmark="mathtutorbench")), [bounds])
             return (codes or {}).get(len(limits), 0)
@@ -73,6 +74,10 @@ def test_an_interrupted_round_is_continued(limits_of: Rounds) -> None:
     assert limits_of(1150, narrow=150) == [170], "a finished run asks nothing anew"
 
 
-def test_a_run_without_a_mean_cannot_stop(limits_of: Rounds) -> None:
+def test_a_run_without_a_mean_is_refused_before_anything_is_asked() -> None:
+    config = shipped()
+    config["run"] |= {"tutors": ["echo"], "tasks": ["mathtutorbench/solution_correctness"], "stop_width": 0.06}
     with pytest.raises(UserError, match="no headline of this run is a mean"):
-        limits_of(1150, narrow=150, low=None)
+        check_stop_width(plan_of(config))
+    config["run"]["tasks"] += ["mathtutorbench/problem_solving"]
+    check_stop_width(plan_of(config))

@@ -149,6 +149,13 @@ KEPT = Pattern("results/{run}/kept")  # files of the shared results that the run
 JUDGE_CHECK = Pattern("results/{run}/judges.json")
 PARTIAL_REPORT = Pattern("results/{run}/partial")
 PARTIAL_REPORT_LOG = Pattern("results/logs/build_report.partial.log")
+
+
+def run_folder(name: str | None) -> str:
+    """Return the folder of a run below results/. name: name of the run (`run.name`), None for a run without one."""
+    return f"runs/{name}" if name else "report"
+
+
 REPORT_FOLDERS = ("report", "runs/*")  # report folders of all runs
 RUN_CONFIG = Pattern("results/.run.yaml")  # configuration of the current run, for the report if the run fails
 RUN_PROVENANCE = Pattern("results/.provenance.json")

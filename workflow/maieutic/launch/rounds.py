@@ -16,11 +16,10 @@ from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file
-from maieutic.core.records import read_records
 from maieutic.core.terminal import say
 from maieutic.launch.config_files import merged_configuration
 from maieutic.launch.saved_runs import saved_run
-from maieutic.scores.anytime import MeanBounds, stop_lines
+from maieutic.scores.anytime import read_bounds, stop_lines
 
 FIRST_LIMIT, GROWTH = 50, 1.5  # limit of the first round, and the factor from one round to the next
 OVERLAY = Path("results/.stop-at.yaml")  # run file with the limit of the current round
@@ -52,13 +51,9 @@ def run_in_rounds(configfile: Path, width: float, start: Callable[[Path], int]) 
         code = start(OVERLAY)
         if code:
             raise SystemExit(code)
-        files = [Path(paths.MEAN_BOUNDS.of(benchmark=name)) for name in benchmarks]
-        rows = [row for file in files if file.is_file() for row in read_records(file, MeanBounds)]
+        rows = read_bounds(Path(paths.MEAN_BOUNDS.of(benchmark=name)) for name in benchmarks)
         if not rows or any(row.limit != limit for row in rows):  # the options let this call run no job, or only others
             return
-        if all(row.low is None for row in rows):
-            problem = "no headline of this run is a mean of numbers from 0 to 1, so no interval decides when to stop"
-            raise UserError("--stop-at", problem, "remove the option")
         is_sample = any(row.n < row.population for row in rows)
         if limit is None or (is_sample and all(row.is_settled(width) for row in rows)):
             break
@@ -74,8 +69,7 @@ def first_limit(run: Mapping[str, Any]) -> int | None:
 
     run: settings of the run, with its width. Earlier rounds were not narrow enough, or the run would have stopped.
     """
-    name = run["name"]
-    config = Path(paths.ROOT) / (f"runs/{name}" if name else "report") / "config.yaml"
+    config = Path(paths.CONFIG.of(run=paths.run_folder(run["name"])))
     before = saved_run(config) if config.is_file() else {}
     is_same = {**before, "limit": None} == {**run, "limit": None}
     limit: int | None = before.get("limit") if is_same else run["limit"] or FIRST_LIMIT

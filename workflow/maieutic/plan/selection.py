@@ -13,7 +13,7 @@ from maieutic.config.models import BaselineModel, JudgeModel, Model, RecordedMod
 from maieutic.config.registry import unknown_name
 from maieutic.config.rubrics import chosen_rubrics
 from maieutic.config.settings import Config
-from maieutic.core.paths import Pattern
+from maieutic.core.paths import Pattern, run_folder
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan.availability import available_parts
 
@@ -66,7 +66,7 @@ class Selection:
     @property
     def run_folder(self) -> str:
         """This run's own folder below results/. Runs with other names do not write to it."""
-        return f"runs/{self.run.name}" if self.run.name else "report"
+        return run_folder(self.run.name)
 
     def run_path(self, pattern: Pattern) -> str:
         """Return the path of a file in this run's own folder."""

@@ -19,7 +19,7 @@ from maieutic.core.extensions import listed_name
 from maieutic.core.files import atomic_file
 from maieutic.core.ledger import latest_spending
 from maieutic.core.plugins import plugin_folders, plugin_objects
-from maieutic.core.records import SCORINGS, ReportedScore, read_records
+from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.core.states import STATE_TABLE
 from maieutic.core.visible import policy_hash, script_safe_json, visible_text
 from maieutic.plan.plan import Plan
@@ -53,7 +53,7 @@ from maieutic.report.traffic_light import (
     verdict_kind_title,
 )
 from maieutic.report.trust import cost_rows, people_scores_of, trust_section
-from maieutic.scores.anytime import MeanBounds, stop_lines
+from maieutic.scores.anytime import read_bounds, stop_lines
 from maieutic.scores.printed import paper_title
 
 HERE = Path(__file__).parent
@@ -412,8 +412,7 @@ def stopping_section(plan: Plan, results: Path) -> dict[str, Any] | None:
     """Return the bounds of a run that stops at a width, worst known first; None for any other run."""
     if plan.run.stop_width is None:
         return None
-    files = [paths.MEAN_BOUNDS.within(results, benchmark=name) for name in plan.benchmarks]
-    rows = [row for file in files if file.is_file() for row in read_records(file, MeanBounds)]
+    rows = read_bounds(paths.MEAN_BOUNDS.within(results, benchmark=name) for name in plan.benchmarks)
     ordered = sorted(rows, key=lambda row: (row.low is None, (row.low or 0.0) - (row.high or 0.0)))
     return {"rows": ordered, "lines": stop_lines(rows, plan.run.stop_width)} if rows else None
 

@@ -1,4 +1,4 @@
-"""Intervals for the mean of all items of a task, from a growing random sample of them, that hold at every look at once.
+"""Intervals for the mean over all items of a task, computed from a random sample that grows, and valid at every look.
 
 An interval for a fixed sample covers the true value in fewer than 95 % of runs if the sample grows until the interval
 is narrow. These cover it in 95 % whatever decides when to stop. Method: Waudby-Smith and Ramdas, "Estimating means of
@@ -9,20 +9,22 @@ replacement. The `limit` of a run draws such a sample, whose order is that of `r
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from maieutic.config.cards import card_path, read_card
+from maieutic.config.cards import Metric, card_path, read_card
 from maieutic.core.intervals import LEVEL, SHARE_BOUNDS
-from maieutic.core.records import Item, Record, read_items, write_records
+from maieutic.core.records import Item, Record, read_items, read_records, write_records
+from maieutic.core.stats import Statistic
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.datasets.sources import read_source
 from maieutic.preparation.items import with_picture_files
 from maieutic.preparation.pictures import picture_files
 from maieutic.scores.differences import CompareTutors, headline_measurements
+from maieutic.scores.metrics import GradedItem
 from maieutic.scores.score import Measurement, covered_items, metric_function
 
 GRID = 2001  # number of candidate means; the interval's ends are rounded outwards to the next one
@@ -99,6 +101,11 @@ def betting_interval(numbers: Sequence[float], population: int) -> tuple[float, 
     return max(lowest, float(low)), min(highest, float(high))
 
 
+def is_mean_of_shares(function: Statistic[GradedItem], metric: Metric) -> bool:
+    """Return True if a metric is a mean over items of numbers from 0 to 1, so that its interval can be computed."""
+    return function.read is not None and function.bounds == SHARE_BOUNDS and not metric.subset
+
+
 def bounds_of(
     measured: Measurement, sample: Sequence[str], population: int, repeats: int
 ) -> tuple[float, float] | None:
@@ -108,19 +115,20 @@ def bounds_of(
     count. A missing answer can have any value.
     """
     function = metric_function(measured.name, measured.metric, measured.scoring)
-    if function.read is None or function.bounds != SHARE_BOUNDS or measured.metric.subset:
+    if function.read is None or not is_mean_of_shares(function, measured.metric):
         return None
     answers: dict[str, list[float]] = {}
     for item, graded in measured.evidence.known:
         answers.setdefault(item.base, []).append(function.read(graded))
     sums = [(sum(several), repeats - len(several)) for name in sample for several in [answers.get(name, [])]]
-    low, _ = betting_interval([known / repeats for known, _ in sums], population)
-    _, high = betting_interval([(known + missing) / repeats for known, missing in sums], population)
+    low, high = betting_interval([known / repeats for known, _ in sums], population)
+    if any(missing for _, missing in sums):
+        _, high = betting_interval([(known + missing) / repeats for known, missing in sums], population)
     return low, high
 
 
 def all_items(job: BoundMeans, task: str, source: Path, pictures: Path | None) -> list[Item]:
-    """Return all items of a task, of which the run has asked a sample."""
+    """Return all items of a task, also those outside the run's sample."""
     card = read_card(card_path(job.benchmark, task)).card
     items = LOADERS[card.loader].load(read_source(source, job.forms[task]), task)
     return with_picture_files(items, picture_files(pictures)) if pictures else items
@@ -192,6 +200,11 @@ def bounds_row(
         requests_left=requests_for(left, len(card.turns), job.asked.get(tutor, 0)),
         limit=job.limit,
     )
+
+
+def read_bounds(files: Iterable[Path]) -> list[MeanBounds]:
+    """Return the bounds in those of the files that exist."""
+    return [row for file in files if file.is_file() for row in read_records(file, MeanBounds)]
 
 
 def stop_lines(rows: Sequence[MeanBounds], width: float) -> list[str]:

@@ -10,10 +10,11 @@ from maieutic.config.cards import JUDGE, REWARD, Card, LoadedCard
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
+from maieutic.core.errors import UserError
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import Checks, SlicePlan, used_on_benchmark
 from maieutic.replies.stage import reader_grades
-from maieutic.scores.anytime import BoundMeans
+from maieutic.scores.anytime import BoundMeans, is_mean_of_shares
 from maieutic.scores.differences import CompareTutors
 from maieutic.scores.printed import check_papers
 from maieutic.scores.registry import METRICS
@@ -155,11 +156,21 @@ def check_metrics(path: Path, loaded: LoadedCard) -> None:
             raise unknown_name(f"{path}: metrics.{name}", function, list(METRICS), "the registry")
 
 
+def check_stop_width(plan: Plan) -> None:
+    """Raise UserError if a run is to stop at a width, but none of its headlines has an interval that decides."""
+    heads = [(loaded.card.headline, loaded.card.headline_metric) for loaded in plan.cards.values()]
+    has_mean = any(metric and is_mean_of_shares(METRICS[metric.function or name], metric) for name, metric in heads)
+    if plan.run.stop_width is not None and not has_mean:
+        problem = "no headline of this run is a mean of numbers from 0 to 1, so no interval decides when to stop"
+        raise UserError("run.stop_width (--stop-at)", problem, "remove the option")
+
+
 STAGE = SlicePlan(
     module=__name__,
     checks=Checks(
         names=lambda plan: [partial(check_papers, plan.models)],
         cards=lambda plan: [partial(check_metrics, path, loaded) for path, loaded in plan.cards.items()],
+        data=lambda plan: [partial(check_stop_width, plan)],
     ),
     report_files=bounds_files,
     used_code={
