@@ -1,4 +1,4 @@
-"""Tests of intervals that hold at every look: coverage at the stopping time, savings, an oracle, missing answers."""
+"""Tests of intervals that are valid at every look: coverage of stopped runs, savings, an oracle, missing answers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_numbers_between_0_and_1_are_means_too() -> None:
 
 
 def test_a_missing_answer_can_have_any_value() -> None:
-    """An item with two answers of which one is missing has a value between one half and one, if the other is right."""
+    """If one of an item's two answers is right and the other is missing, the item's value is 0.5 to 1."""
     items = [Item(id=str(number), task="t", cluster=str(number), vars={}, reference={}) for number in range(60)]
     metric = Metric(headline=True, function="accuracy")
     right = GradedItem(True, True, None)

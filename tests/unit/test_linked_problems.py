@@ -72,7 +72,7 @@ def test_the_association_is_that_of_an_independent_way(
     monkeypatch.setattr("maieutic.benchmarks.mathtutorbench.section.display_label", lambda plan, name: name)
     linked = linked_rows(SimpleNamespace(plan=plan, results=tmp_path))  # type: ignore[arg-type]
     assert [row["task"] for row in linked] == [*SOLVING]
-    # The same by tables: unread wins are missing, unread solutions are wrong.
+    # Compute it with pandas: without a grade, a win is missing, and a solution counts as wrong.
     wins = scaffolding.dropna(subset="right").astype({"right": float}).groupby("problem").right.mean()
     for row in linked:
         solving = table[table.task == row["task"]].assign(right=lambda of_task: of_task.right.eq(True))

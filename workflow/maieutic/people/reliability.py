@@ -36,12 +36,12 @@ class Reliability(NamedTuple):
 
     @property
     def sensitivity(self) -> float:
-        """Share of the units with the desired label that were labelled so."""
+        """Share of units that the annotator labelled as desired, among those for which this is right."""
         return self.hits / self.desired
 
     @property
     def specificity(self) -> float:
-        """Share of the units with another label that were not labelled as desired."""
+        """Share of units that the annotator did not label as desired, among those for which this is right."""
         return self.rejections / self.others
 
     @property

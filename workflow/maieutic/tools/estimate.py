@@ -92,7 +92,7 @@ def estimate_rows(plan: Plan, gpu: str, jobs: list[NewRequests]) -> list[Estimat
 
 
 def training_estimates(plan: Plan, gpu: str) -> list[EstimateRow]:
-    """Return a row for each tuning and grader of a run that uses GPUs, with its scoring. gpu: type of the GPUs."""
+    """Return a row for each tuning and grader that uses GPUs, the latter with its scoring. gpu: type of GPU."""
     return [
         EstimateRow(time.stage, time.name, None, 0.0, NOTHING, None, hours)
         for time in training_times(plan, gpu)
