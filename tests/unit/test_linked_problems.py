@@ -81,3 +81,11 @@ def test_the_association_is_that_of_an_independent_way(
         assert row["estimate"].value == pytest.approx(means[True] - means[False], abs=1e-9)
         assert row["problems"] == [int(joined.solved.sum()), int((~joined.solved).sum())]
         assert row["estimate"].interval.low < row["estimate"].value < row["estimate"].interval.high
+    # A tutor that solves no problem has a row without a difference.
+    table.loc[table.task == SOLVING[0], "right"] = False
+    write_records(Path(parsed), grades(table[table.task != SCAFFOLDING], kind="yes_no"))
+    none_solved = linked_rows(SimpleNamespace(plan=plan, results=tmp_path))[0]  # type: ignore[arg-type]
+    assert none_solved["problems"][0] == 0 and none_solved["solved"] is None
+    assert none_solved["estimate"].value is None and none_solved["unsolved"] == pytest.approx(
+        wins.loc[joined.index].mean()
+    )

@@ -214,15 +214,16 @@ def linked_rows(run: ReportInput) -> list[dict[str, Any]]:
             shared = sorted(wins.keys() & solved.keys())
             pairs = [(sum(wins[name]) / len(wins[name]), solved[name]) for name in shared]
             estimate = estimate_statistic(LINKED, pairs, shared, BootstrapSettings(**plan.bootstrap_settings))
-            if estimate.value is not None:
-                rates = [[rate for rate, is_solved in pairs if is_solved == side] for side in (True, False)]
+            rates = [[rate for rate, is_solved in pairs if is_solved == side] for side in (True, False)]
+            means = [MEAN.value(side) if side else None for side in rates]
+            if pairs:
                 rows.append(
                     {
                         "label": display_label(plan, tutor),
                         "task": plan.card(BENCHMARK, task).title,
                         "estimate": estimate,
-                        "solved": MEAN.value(rates[0]),
-                        "unsolved": MEAN.value(rates[1]),
+                        "solved": means[0],
+                        "unsolved": means[1],
                         "problems": [len(side) for side in rates],
                     }
                 )
