@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from maieutic.core.plugins import plugin_objects, stage_objects
+from maieutic.core.plugins import command_tables
 from maieutic.core.terminal import say
 
 USER_STAGES = ("Start a run", "Check before a run", "Read results", "Share")
@@ -60,8 +60,7 @@ COMMANDS = {
 def all_commands() -> dict[str, tuple[str, ...]]:
     """Return the commands of the stages, features and benchmarks, then those for people, by stage."""
     stages: dict[str, tuple[str, ...]] = {}
-    slices = plugin_objects("commands", "COMMANDS").values()
-    for slice_stages in (*stage_objects("commands", "COMMANDS"), *slices, COMMANDS):
+    for slice_stages in (*command_tables(), COMMANDS):
         for stage, functions in slice_stages.items():
             stages[stage] = (*stages.get(stage, ()), *functions)
     return stages

@@ -5,7 +5,7 @@ stages of its own. Generic code imports the following modules of these folders b
 
 | module, object | content |
 | --- | --- |
-| commands, COMMANDS | commands, by stage |
+| the folder itself, COMMANDS | commands, by stage |
 | stage, STAGE | part of the plan: inputs and jobs of the folder's rules, and checks (`plan.slice_plan`) |
 | section, PAGES | pages of the report; only of features |
 

@@ -20,7 +20,7 @@ contains only the modules below that the benchmark needs. Generic code imports t
 | section, PAGES | additional pages of the report |
 | critical, CRITICAL | tags of the items on which a judge's errors distort the task's headline most, by rubric |
 | agreement, AGREEMENT | function that returns a judge's agreement with people on this run's replies |
-| commands, COMMANDS | commands that the benchmark's own rules run, and commands for people, by stage |
+| the folder itself, COMMANDS | commands that the benchmark's own rules run, and commands for people, by stage |
 | stage, STAGE | part of the plan: inputs and jobs of the benchmark's own rules (`plan.slice_plan`) |
 """
 

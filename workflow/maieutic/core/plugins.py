@@ -40,8 +40,8 @@ def plugin_folders() -> list[Path]:
 def plugin_objects(module: str, name: str) -> dict[str, Any]:
     """Import `module` from each plug-in folder that has it, and return the module's object `name` by plug-in.
 
-    Apart from `stage_objects` and the lookup of a command's function, only this function imports modules by a computed
-    name.
+    Apart from `stage_objects`, `command_tables` and the lookup of a command's function, only this function imports
+    modules by a computed name.
     `maieutic.plan.digest` finds the imported modules by the string constants in calls to this function.
     """
     return {
@@ -55,6 +55,13 @@ def stage_objects(module: str, name: str) -> list[Any]:
     """Import `module` from the folder of each stage, in the order of the data, and return its objects `name`."""
     stages: tuple[str, ...] = import_module(f"{PACKAGE}.features").STAGES
     return [getattr(import_module(f"{PACKAGE}.{stage}.{module}"), name) for stage in stages]
+
+
+def command_tables() -> list[dict[str, tuple[str, ...]]]:
+    """Return the table COMMANDS of each stage's folder, and of each plug-in folder that has one."""
+    stages: tuple[str, ...] = import_module(f"{PACKAGE}.features").STAGES
+    packages = (*(f"{PACKAGE}.{stage}" for stage in stages), *plugin_packages().values())
+    return [getattr(import_module(package), "COMMANDS", {}) for package in packages]
 
 
 def merged_plugin_tables(module: str, name: str) -> dict[str, Any]:

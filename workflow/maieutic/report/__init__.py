@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from maieutic.plan.plan import Plan
     from maieutic.plan.provenance import Provenance
 
+COMMANDS = {"Report": ("report:build_report", "report:check_report")}
 PARTIAL_REPORT_FOLDER = "partial"
 
 

@@ -1,1 +1,9 @@
 """Scores with intervals, computed from grades, and the numbers published in papers."""
+
+COMMANDS = {
+    "Scores": (
+        "scores.score:score_replies",
+        "scores.differences:compare_tutors",
+        "scores.anytime:bound_means",
+    ),
+}

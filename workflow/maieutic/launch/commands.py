@@ -1,3 +1,0 @@
-"""Command that saves a run's configuration."""
-
-COMMANDS = {"Report": ("launch.saving:save_config",)}

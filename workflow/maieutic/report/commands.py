@@ -1,3 +1,0 @@
-"""Commands that write the report."""
-
-COMMANDS = {"Report": ("report:build_report", "report:check_report")}
