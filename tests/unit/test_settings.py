@@ -232,9 +232,12 @@ def test_a_password_that_is_a_word_refuses_no_configuration(monkeypatch: pytest.
     assert not KEY_LIKE_VALUE.search("password") and KEY_LIKE_VALUE.search("0123456789abcdef")
 
 
-def test_a_budget_in_usd_needs_the_prices_of_a_curations_models() -> None:
+def test_a_budget_in_usd_needs_the_prices_of_a_reader_and_of_a_curations_models() -> None:
     config = shipped()
     config["models"]["maker"] = HOSTED
+    reading = config | {"run": config["run"] | {"judges": [], "budget": {"usd": 1}, "reader": "maker"}}
+    with pytest.raises(UserError, match=r"run\.budget\.usd: expected a price for maker, found none"):
+        plan_of(reading)
     config["datasets"]["mine"] = config["datasets"]["gsm8k"]
     roles = {
         "generator": "maker", "solvers": ["maker", "maker"], "validators": ["maker", "maker"],
@@ -323,7 +326,7 @@ def test_all_missing_pins_are_reported_at_once_with_the_command() -> None:
         plan_of(config)
     lines = fault.value.lines.split("\n")
     assert [line.split(": ")[0] for line in lines] == [
-        "datasets.kmp_skills.published", "models.llama-3.1-8b.weights.revision", "models.rm-mathdial",
+        "datasets.kmp_skills.published", "models.rm-mathdial", "models.llama-3.1-8b.weights.revision",
         "models.llama-3.1-70b.weights.revision", "models.qwen2.5-7b.weights.revision", "datasets.mr_gsm8k.published",
     ] and all("Fix: run `maieutic pin" in line or "your own file" in line for line in lines)  # fmt: skip
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property, partial
 from pathlib import Path
 
-from maieutic.config.budget import check_answer_limits, check_prices
 from maieutic.config.curation import STAGES as FOLDER
 from maieutic.config.curation import Curation, FineTuning, read_stage
 from maieutic.config.models import HostedModel, Needs, PackagedWeights, TunedWeights, VllmModel, Weights, WeightsOnly
@@ -171,9 +170,10 @@ def check_curation(plan: CurationPlan, name: str) -> None:
         for role, value in roles
         for place, model in enumerate(value if isinstance(value, list) else [value])
     ]
-    check_all(partial(check_role, plan, place, model) for place, model in named)
-    check_prices(plan.run.budget, plan.models, entry.roles.models)
-    check_answer_limits(plan.run.budget, plan.models, entry.roles.models)
+    can_answer = "a model that can answer requests"
+    check_all(
+        partial(check_entry, plan.models, place, model, (VllmModel, HostedModel), can_answer) for place, model in named
+    )
     if entry.people is not None and not Path(entry.people).is_file():
         fix = f"copy {SHEET.of(curation=name)} to {entry.people} and fill in the copy, or set people: null"
         raise UserError(f"{key}.people", f"{entry.people} does not exist", fix)
@@ -189,14 +189,6 @@ def check_seeds(plan: CurationPlan, key: str, dataset: str, loader: str) -> None
     plan.datasets[dataset].file_of(dataset, plan.edition)
 
 
-def check_role(plan: CurationPlan, key: str, name: str) -> None:
-    """Check that a role's model can answer requests, and that its weights are pinned."""
-    check_entry(plan.models, key, name, (VllmModel, HostedModel), "a model that can answer requests")
-    model = plan.models[name]
-    if isinstance(model, VllmModel):
-        model.weights.refuse_unpinned(f"models.{name}.weights")
-
-
 def check_tuning(plan: CurationPlan, name: str) -> None:
     """Check one tuning: its base model, its batch size, and the sources in its mix."""
     entry, key = plan.config.tunings[name], f"tunings.{name}"
@@ -207,7 +199,6 @@ def check_tuning(plan: CurationPlan, name: str) -> None:
         raise UserError(f"{key}.base", f"{entry.base} is itself a tuned model", "choose a base that is not tuned")
     check_all(
         (
-            partial(base.weights.refuse_unpinned, f"models.{entry.base}.weights"),
             partial(check_template, f"{key}.base", entry.base, base.weights),
             partial(check_batch, f"{key}.batch_size", entry, plan.tuning_needs(name).gpus),
             *(partial(check_mixed, plan, f"{key}.mix", source) for source in entry.mix),

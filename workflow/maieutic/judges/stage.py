@@ -239,9 +239,6 @@ def check_judge(plan: Plan, name: str) -> None:
     if judge.model is None:
         return
     check_entry(plan.models, f"{key}.model", judge.model, (VllmModel, HostedModel), "a served or hosted model")
-    model = plan.models[judge.model]
-    if isinstance(model, VllmModel):
-        model.weights.refuse_unpinned(f"models.{judge.model}.weights")
     named = [*judge.rubrics, *judge.pairs, *judge.tags]
     for rubric in named:
         condition = read_rubric(rubric).rubric.when

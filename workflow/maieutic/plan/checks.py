@@ -50,7 +50,11 @@ def check_selection(plan: Plan) -> None:
             *(check for part in slices for check in part.cards(plan)),
         ),
         (check for part in slices for check in part.entries(plan)),
-        (partial(check_budget, plan), *(check for part in slices for check in part.data(plan))),
+        (
+            partial(check_pins, plan),
+            partial(check_budget, plan),
+            *(check for part in slices for check in part.data(plan)),
+        ),
     )
 
 
@@ -65,6 +69,12 @@ def check_data_folder(config: Config) -> None:
         raise UserError(
             "data_dir", f"{config.data_dir} is not a folder", "set it to the folder of the published files, or to null"
         )
+
+
+def check_pins(plan: Plan) -> None:
+    """Raise UserError that lists the models in use whose weights have no pinned commit."""
+    weights = {name: getattr(plan.models[name], "weights", None) for name in plan.used_models}
+    check_all(partial(kept.refuse_unpinned, f"models.{name}.weights") for name, kept in weights.items() if kept)
 
 
 def check_budget(plan: Plan) -> None:
@@ -83,9 +93,8 @@ def check_budget(plan: Plan) -> None:
                 f"{name} is a judge, but budgets apply to models",
                 f"set run.budget.models.{answering}",
             )
-    called = {plan.answering_entry(name) for name in (*plan.tutors, *plan.judges_with_model, *plan.run.taggers)}
-    check_prices(budget, plan.models, called)
-    check_answer_limits(budget, plan.models, called)
+    check_prices(budget, plan.models, plan.used_models)
+    check_answer_limits(budget, plan.models, plan.used_models)
 
 
 def check_name_of_tutor(plan: Plan, number: int, name: str) -> None:

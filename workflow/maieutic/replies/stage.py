@@ -197,8 +197,6 @@ def check_reader(plan: Plan) -> None:
         return
     check_entry(plan.models, "run.reader", name, (VllmModel, HostedModel), "a served or hosted model")
     reader = plan.models[name]
-    if isinstance(reader, VllmModel):
-        reader.weights.refuse_unpinned(f"models.{name}.weights")
     same = [tutor for tutor in plan.run.tutors if tutor == name or share_model(reader, plan.models.get(tutor))]
     if same and not plan.run.reader_same_model:
         problem = f"{name} is also the tutor {same[0]}, whose own replies it would read"
@@ -227,7 +225,7 @@ def reader_of_job(plan: Plan, names: WildcardValues) -> list[str] | None:
 
 
 def check_tutor(plan: Plan, name: str) -> None:
-    """Raise UserError if a tutor is an unknown baseline, lacks its recorded replies, or has unpinned weights."""
+    """Raise UserError if a tutor is an unknown baseline, or lacks its recorded replies."""
     model = plan.models[name]
     if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
         raise unknown_name(f"models.{name}.tutor", model.tutor, list(TUTORS), "the list of baseline tutors")
@@ -237,8 +235,6 @@ def check_tutor(plan: Plan, name: str) -> None:
         for dataset in model.datasets:
             if dataset not in plan.datasets:
                 raise unknown_name(f"models.{name}.dataset", dataset, list(plan.datasets), "the registry")
-    if isinstance(model, VllmModel):
-        model.weights.refuse_unpinned(f"models.{name}.weights")
 
 
 def check_own_protocol(plan: Plan, name: str) -> None:

@@ -218,18 +218,13 @@ def check_name_of_pair_source(number: int, name: str) -> None:
 
 
 def check_grader(plan: Plan, name: str) -> None:
-    """Check a reward model or classifier: base model and weights are pinned, and training pairs and criteria exist."""
+    """Check a reward model or classifier: its base model, training pairs and criteria exist."""
     model = plan.models[name]
     assert isinstance(model, RewardModel | CriteriaModel)
-    if isinstance(model, RewardModel) and model.weights is not None:
-        model.weights.refuse_unpinned(f"models.{name}.weights")
     if model.train is not None:
         key = f"models.{name}.train.base"
         what = "a base model with weights"
         check_entry(plan.models, key, model.train.base, (VllmModel, WeightsOnly), what)
-        base = plan.models[model.train.base]
-        assert isinstance(base, VllmModel | WeightsOnly)
-        base.weights.refuse_unpinned(f"models.{model.train.base}.weights")
     for criterion in model.train.criteria if isinstance(model, CriteriaModel) else []:
         known = list(plan.label_source(plan.classifier_release).scales)
         if criterion not in known:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import cached_property, partial
 from pathlib import Path
 
-from maieutic.config.budget import check_answer_limits, check_prices
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, HostedModel, Needs, RecordedModel, VllmModel
 from maieutic.config.registry import check_entry, unknown_name
@@ -92,9 +91,6 @@ def check_simulation(plan: SimulationPlan, name: str) -> None:
     """Check one simulation: its student, persona and task."""
     entry, key = plan.simulation(name), f"simulations.{name}"
     check_entry(plan.models, f"{key}.student", entry.student, (VllmModel, HostedModel), "a model that can chat")
-    model = plan.models[entry.student]
-    if isinstance(model, VllmModel):
-        model.weights.refuse_unpinned(f"models.{entry.student}.weights")
     if entry.persona not in persona_paths():
         raise unknown_name(f"{key}.persona", entry.persona, list(persona_paths()), "the persona cards")
     read_persona(entry.persona)
@@ -113,8 +109,6 @@ def check_simulation(plan: SimulationPlan, name: str) -> None:
         fix = "choose mathtutorbench/mistake_correction, or another task with a student's work or a dialogue"
         raise UserError(f"{key}.task", f"{entry.task}: {CANNOT_START}", fix)
     check_limit(plan, key, cards[entry.task])
-    check_prices(plan.run.budget, plan.models, [entry.student])
-    check_answer_limits(plan.run.budget, plan.models, [entry.student])
 
 
 def check_limit(plan: SimulationPlan, key: str, card: Card) -> None:
