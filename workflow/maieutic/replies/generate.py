@@ -640,3 +640,47 @@ async def run_concurrently(parts: Iterable[Coroutine[Any, Any, T]], backend: Bac
     if faults:
         raise UserError.of([fault for fault in faults if isinstance(fault, UserError)])
     return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+
+def results_of(
+    title: str, noun: str, work: Sequence[Callable[[], Coroutine[Any, Any, T]]], sides: Sequence[ModelRequests]
+) -> list[T]:
+    """Run coroutines concurrently, close the servers that they call, and return the results in order.
+
+    Raises UserError at the end if requests stayed unanswered. title: name of the work in log messages; noun: plural
+    noun for a piece of work; work: functions that return the coroutines; sides: requests to the models that they call.
+    """
+    from maieutic.serving.client import Unanswered
+
+    progress, results = Progress(title, len(work)), dict[int, T]()
+    grace = max(side.model.grace for side in sides)
+
+    async def run_one(number: int, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        before = sum(side.requests for side in sides)
+        try:
+            results[number] = await start()
+        except Unanswered as error:
+            progress.fail(str(error), error.later, error.sent)
+            return
+        progress.step(known=sum(side.requests for side in sides) == before)
+
+    def check() -> None:
+        for side in sides:
+            side.backend.check()
+
+    async def run_all() -> None:
+        at_once = CONVERSATIONS_PER_REQUEST * max(side.backend.most_in_flight for side in sides)
+        at_once = min(at_once, len(work))
+        coroutines = (run_one(number, start) for number, start in enumerate(work))
+        try:
+            await run_watched(coroutines, check, at_once, grace)
+            progress.log_line()
+            check_pending(title, progress, noun, sides)
+            for side in sides:
+                side.check_unanswered(progress, noun)
+        finally:
+            for side in sides:
+                await side.record_and_close()
+
+    run_with_grace(run_all(), grace)
+    return [results[number] for number in range(len(work))]

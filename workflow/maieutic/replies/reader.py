@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -17,7 +18,6 @@ from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.jobs import Job
 from maieutic.core.journal import FinishedRequest, Journal
 from maieutic.core.options import options_of
-from maieutic.core.progress import Progress
 from maieutic.core.records import (
     Grade,
     Item,
@@ -28,7 +28,6 @@ from maieutic.core.records import (
     read_records,
     write_records,
 )
-from maieutic.core.shutdown import run_with_grace
 from maieutic.core.states import missing_reason
 from maieutic.graders.evidence import is_doubt
 from maieutic.graders.lexicon import ENGLISH, in_english_notation
@@ -40,7 +39,7 @@ from maieutic.graders.registry import GRADERS
 from maieutic.graders.steps import ORDINALS, steps_shown
 from maieutic.judges.answers import CURLY, casefold_keys, objects_in, repair_json
 from maieutic.judges.fencing import fence_texts, neutralise_text
-from maieutic.replies.generate import CONVERSATIONS_PER_REQUEST, ModelRequests, run_concurrently, run_watched
+from maieutic.replies.generate import ModelRequests, results_of
 from maieutic.serving.backends import JobFiles, backend_of
 
 MAX_TOKENS = 256
@@ -185,40 +184,19 @@ def ask_reader(
     with Journal(journal, FinishedRequest) as kept:
         backend, identity = backend_of(job.reader, job.entry, files)
         asking = ModelRequests(job.reader, job.entry, identity, kept, backend, asks_failed=job.asks_failed)
-        [answers] = run_with_grace(run_concurrently([ask_all(doubts, asking)], backend), job.entry.grace)
-    write_records(out, answers)
+        work = [partial(reader_answer, doubt, asking) for doubt in doubts]
+        write_records(out, results_of(job.reader, "replies", work, [asking]))
 
 
-async def ask_all(doubts: Sequence[UnreadReply], job: ModelRequests) -> list[ReaderAnswer]:
-    """Ask about all doubts concurrently, and record the usage. Raises UserError if requests stay unanswered."""
-    from maieutic.serving.client import Unanswered
-
-    progress, answers = Progress(job.name, len(doubts)), dict[int, ReaderAnswer]()
-
-    async def ask_one(number: int, doubt: UnreadReply) -> None:
-        requests = job.requests
-        try:
-            entry = await job.ask(reader_request(doubt, job.model))
-        except Unanswered as fault:
-            progress.fail(str(fault), fault.later, fault.sent)
-            return
-        error = missing_reason(entry.error) if entry.error else None
-        item = doubt.item
-        answers[number] = ReaderAnswer(
-            id=item.id, task=item.task, tutor=doubt.reply.tutor, kind=doubt.kind, key=entry.key, answer=entry.text,
-            error=error,
-        )  # fmt: skip
-        progress.step(known=job.requests == requests, tokens=entry.completion_tokens or 0)
-
-    try:
-        under_way = min(CONVERSATIONS_PER_REQUEST * job.backend.most_in_flight, len(doubts))
-        coroutines = (ask_one(number, doubt) for number, doubt in enumerate(doubts))
-        await run_watched(coroutines, job.backend.check, under_way, job.model.grace)
-        progress.log_line()
-        job.check_unanswered(progress, "replies")
-    finally:
-        job.record_usage()
-    return [answers[number] for number in range(len(doubts))]
+async def reader_answer(doubt: UnreadReply, asking: ModelRequests) -> ReaderAnswer:
+    """Ask about one reply, and return the answer."""
+    entry = await asking.ask(reader_request(doubt, asking.model))
+    error = missing_reason(entry.error) if entry.error else None
+    item = doubt.item
+    return ReaderAnswer(
+        id=item.id, task=item.task, tutor=doubt.reply.tutor, kind=doubt.kind, key=entry.key, answer=entry.text,
+        error=error,
+    )  # fmt: skip
 
 
 def normalised(text: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -16,26 +16,21 @@ from maieutic.config.simulation import FOLDER, LoadedPersona, Simulation, read_p
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.journal import FinishedRequest, Journal, canonical_digest
-from maieutic.core.progress import Progress
 from maieutic.core.records import NO_REQUEST, read_items, write_records
-from maieutic.core.shutdown import run_with_grace
 from maieutic.graders.leaks import answers_in, numbers_in
 from maieutic.graders.reading import plain_notation
 from maieutic.replies.baselines import TUTORS
 from maieutic.replies.generate import (
-    CONVERSATIONS_PER_REQUEST,
     ModelRequests,
     append_message,
-    check_pending,
     merge_system_message,
-    run_watched,
+    results_of,
 )
 from maieutic.serving.backends import JobFiles, backend_of
 from maieutic.serving.conversations import Message
 from maieutic.simulation.records import ClaimAnswer, SimulatedConversation, SimulatedTurn
 from maieutic.simulation.starts import Start, starts_of
 
-T = TypeVar("T")
 TUTOR_TOKENS = 512  # maximum number of tokens in one turn of a tutor
 GREETING = "Hello!"  # the student's greeting, if the dialogue begins with the tutor
 OPENING = "Hello! Please show me what you have done so far."  # the tutor's greeting, if the student speaks first
@@ -225,50 +220,6 @@ def simulate_conversations(
         conversations = [partial(converse, start, tutor, pupil, job.tutor, turns) for start in starts]
         title = f"{job.tutor} with {job.settings.student}"
         write_records(out, results_of(title, "conversations", conversations, sides_of(tutor, student)))
-
-
-def results_of(
-    title: str, noun: str, work: Sequence[Callable[[], Coroutine[Any, Any, T]]], sides: Sequence[ModelRequests]
-) -> list[T]:
-    """Run coroutines concurrently, close the servers that they call, and return the results in order.
-
-    Raises UserError at the end if requests stayed unanswered. title: name of the work in log messages; noun: plural
-    noun for a piece of work; work: functions that return the coroutines; sides: requests to the models that they call.
-    """
-    from maieutic.serving.client import Unanswered
-
-    progress, results = Progress(title, len(work)), dict[int, T]()
-    grace = max(side.model.grace for side in sides)
-
-    async def run_one(number: int, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        before = sum(side.requests for side in sides)
-        try:
-            results[number] = await start()
-        except Unanswered as error:
-            progress.fail(str(error), error.later, error.sent)
-            return
-        progress.step(known=sum(side.requests for side in sides) == before)
-
-    def check() -> None:
-        for side in sides:
-            side.backend.check()
-
-    async def run_all() -> None:
-        at_once = CONVERSATIONS_PER_REQUEST * max(side.backend.most_in_flight for side in sides)
-        at_once = min(at_once, len(work))
-        coroutines = (run_one(number, start) for number, start in enumerate(work))
-        try:
-            await run_watched(coroutines, check, at_once, grace)
-            progress.log_line()
-            check_pending(title, progress, noun, sides)
-            for side in sides:
-                side.check_unanswered(progress, noun)
-        finally:
-            for side in sides:
-                await side.record_and_close()
-
-    run_with_grace(run_all(), grace)
-    return [results[number] for number in range(len(work))]
 
 
 def sides_of(tutor: Tutor, student: ModelRequests) -> list[ModelRequests]:
