@@ -2,7 +2,6 @@
 
 from maieutic.replies import stage as replies_stage
 from maieutic.simulation import stage as simulation_stage
-from maieutic.simulation.planned import hosted_simulations, unserved_tutors
 
 
 wildcard_constraints:
@@ -57,8 +56,8 @@ rule simulate_conversations:
 use rule simulate_conversations as simulate_conversations_locally with:
     """Simulate conversations of hosted models. The job uses no GPU, but needs network access."""
     wildcard_constraints:
-        simulation=one_of(hosted_simulations(plan)),
-        tutor=one_of(unserved_tutors(plan)),
+        simulation=one_of(simulation_stage.hosted_simulations(plan)),
+        tutor=one_of(simulation_stage.unserved_tutors(plan)),
     localrule: True
     container:
         IMAGES.driver
@@ -107,7 +106,7 @@ rule measure_claims:
 use rule measure_claims as measure_claims_locally with:
     """Measure the claims of a hosted student. The job uses no GPU, but needs network access."""
     wildcard_constraints:
-        simulation=one_of(hosted_simulations(plan)),
+        simulation=one_of(simulation_stage.hosted_simulations(plan)),
     localrule: True
     container:
         IMAGES.driver

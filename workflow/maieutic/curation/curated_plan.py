@@ -77,19 +77,6 @@ class CurationPlan(Plan):
         mixed = {name for entry in self.config.tunings.values() for name in entry.mix if name in self.datasets}
         return sorted({*super().used_datasets, *seeds, *mixed})
 
-    def role_needs(self, curation: str) -> Needs:
-        """Return the resources of a job that calls a curation's models.
-
-        GPUs and memory are summed over the models; the number of CPUs is the maximum over the models.
-        """
-        entries = [self.models[name].needs for name in self.curation(curation).roles.models]
-        return Needs(
-            gpus=sum(entry.gpus for entry in entries),
-            cpus=max(entry.cpus for entry in entries),
-            mem_mb=sum(entry.mem_mb for entry in entries),
-            runtime=self.curation(curation).runtime,
-        )
-
     def tuning_needs(self, tuning: str) -> Needs:
         """Return the resources of a fine-tuning: the tuning's own `needs` if set, else the needs of its base model."""
         entry = self.config.tunings[tuning]
@@ -277,5 +264,5 @@ def models_of(plan: CurationPlan, names: WildcardValues) -> list[str] | None:
 def needs_of(plan: CurationPlan, names: WildcardValues) -> Needs | None:
     """Return the resources of a job that belongs to a curation or a tuning; None for other jobs."""
     if curation := curation_of_job(names):
-        return plan.role_needs(curation)
+        return plan.joint_needs(plan.curation(curation).roles.models, plan.curation(curation).runtime)
     return plan.tuning_needs(names["tuning"]) if "tuning" in names else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 from maieutic.config.cards import JUDGE, REWARD, Card
-from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RecordedModel, RewardModel
+from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, Needs, RecordedModel, RewardModel
 from maieutic.config.people import TABLE_LOADER, LabelSet
 from maieutic.config.rubrics import (
     LoadedRubric,
@@ -464,6 +465,19 @@ class Plan(Selection):
         answering = [self.answering_entry(name) for name in judges]
         reader = [self.run.reader] if self.run.reader else []
         return list(dict.fromkeys([*self.tutors, *graders, *bases, *judges, *answering, *self.run.encoders, *reader]))
+
+    def joint_needs(self, names: Iterable[str], runtime: int) -> Needs:
+        """Return the resources of a job that calls several models.
+
+        GPUs and memory are summed over the models; the number of CPUs is the maximum over the models.
+        """
+        needs = [self.models[name].needs for name in names]
+        return Needs(
+            gpus=sum(entry.gpus for entry in needs),
+            cpus=max(entry.cpus for entry in needs),
+            mem_mb=sum(entry.mem_mb for entry in needs),
+            runtime=runtime,
+        )
 
     @cached_property
     def pictured_datasets(self) -> list[str]:

@@ -8,8 +8,8 @@ from maieutic.config.simulation import FEWEST_CLAIMS, read_persona
 from maieutic.core.records import Score
 from maieutic.report.sections import ReportInput, Section
 from maieutic.report.tables import display_label, read_json
-from maieutic.simulation.planned import FLOORS, SCORES, tutors_of_simulations
 from maieutic.simulation.scores import AGREES, CAVES, ENDED, LEAKS, RESOLVED, TURNS, UNAIDED
+from maieutic.simulation.stage import FLOORS, SCORES, tutors_of_simulations
 
 COLUMNS = {
     LEAKS: "tutor gives the answer before the student has it",

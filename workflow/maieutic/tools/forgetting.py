@@ -21,8 +21,8 @@ from maieutic.core.states import filter_error, is_missing_answer, state_of
 from maieutic.launch.results_lock import locked_results
 from maieutic.launch.saved_runs import name_of_run, saved_config, saved_configs
 from maieutic.serving.batches import NO_NAME, BatchFolder
-from maieutic.simulation import planned as simulation_paths
-from maieutic.simulation.planned import (
+from maieutic.simulation import stage as simulation_stage
+from maieutic.simulation.stage import (
     CLAIM_JOURNAL,
     CLAIMS,
     CONVERSATIONS,
@@ -296,7 +296,7 @@ class Owned(NamedTuple):
 @cache
 def all_patterns() -> tuple[tuple[str, ...], ...]:
     """Return the components of every path with wildcards that a rule or the package uses."""
-    known = [value for module in (paths, simulation_paths) for value in vars(module).values()]
+    known = [value for module in (paths, simulation_stage) for value in vars(module).values()]
     patterns = {str(value) for value in known if isinstance(value, Pattern) and "{" in value}
     for file in sorted(RULES.glob("*.smk")):
         patterns |= set(RULE_PATH.findall(file.read_text(encoding="utf-8")))
