@@ -18,7 +18,7 @@ from maieutic.config.models import Weights
 from maieutic.core import files
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, read_records
-from maieutic.curation import curated_plan
+from maieutic.curation import stage
 from maieutic.curation.records import Seed
 from maieutic.run_plan import plan_of
 from running import overlay, planned, run
@@ -143,19 +143,19 @@ def test_a_stage_card_is_checked_before_any_work(
     assert change[0] in text
     card.write_text(text.replace(*change))
     read = config_of_curations.read_stage
-    monkeypatch.setattr(curated_plan, "read_stage", lambda stage: read(stage, folder))
+    monkeypatch.setattr(stage, "read_stage", lambda stage: read(stage, folder))
     with pytest.raises(UserError, match=expected):
-        curated_plan.check_stage(name)
+        stage.check_stage(name)
 
 
 def test_a_base_in_a_folder_has_a_chat_template(tmp_path: Path) -> None:
     for name, text in (("plain", "{}"), ("chat", '{"chat_template": "x"}')):
         (tmp_path / name).mkdir()
         (tmp_path / name / "tokenizer_config.json").write_text(text)
-    curated_plan.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "chat")))
+    stage.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "chat")))
     problem = r"^tunings\.t\.base: b has no chat template\. Fix: choose a base with a chat template"
     with pytest.raises(UserError, match=problem):
-        curated_plan.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "plain")))
+        stage.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "plain")))
 
 
 def rules_of(jobs: set[str]) -> set[str]:

@@ -17,7 +17,7 @@ import yaml
 from grimp import build_graph
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.core import paths
-from maieutic.curation import curated_plan as curation_paths
+from maieutic.curation import stage as curation_stage
 from maieutic.plan.digest import package_code
 from running import SNAKEMAKE, environment, overlay, planned, run
 from small import stub_of
@@ -60,10 +60,10 @@ def test_the_paths_that_code_names_are_those_of_rules() -> None:
     written = {re.sub(r"\{\w+\}", "{}", path) for path in re.findall(r'"(results/[^"]+)"', texts)}
     patterns = {
         name: str(value)
-        for name, value in {**vars(paths), **vars(curation_paths)}.items()
+        for name, value in {**vars(paths), **vars(curation_stage)}.items()
         if isinstance(value, paths.Pattern)
     }
-    patterns |= {f"SETS[{name}]": str(value) for name, value in curation_paths.SETS.items()}
+    patterns |= {f"SETS[{name}]": str(value) for name, value in curation_stage.SETS.items()}
     # Rules name the stages of a curation.
     steps = [re.sub(r"\{\w+\}", "{}", path.replace("{step}", "make_components")) for path in patterns.values()]
     unknown = {name for name, path in zip(patterns, steps, strict=True) if path not in written}

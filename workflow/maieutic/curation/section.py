@@ -17,7 +17,7 @@ from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.records import Difference, Judgement, read_records
 from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
-from maieutic.curation.curated_plan import EVALUATION_SHEET, FIGURES, RATINGS, TRAINING_SHEET, TUNED
+from maieutic.curation.stage import EVALUATION_SHEET, FIGURES, RATINGS, TRAINING_SHEET, TUNED
 from maieutic.judges.questions import verdicts_by_criterion
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import BLUE, SERIES, to_svg
