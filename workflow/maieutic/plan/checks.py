@@ -73,7 +73,7 @@ def check_data_folder(config: Config) -> None:
 
 def check_pins(plan: Plan) -> None:
     """Raise UserError that lists the models in use whose weights have no pinned commit."""
-    weights = {name: getattr(plan.models[name], "weights", None) for name in plan.used_models}
+    weights = {name: getattr(plan.models.get(name), "weights", None) for name in plan.used_models}
     check_all(partial(kept.refuse_unpinned, f"models.{name}.weights") for name, kept in weights.items() if kept)
 
 
