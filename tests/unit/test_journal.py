@@ -101,7 +101,6 @@ def test_the_journals_of_a_tutor_are_found_for_any_number_of_shards(tmp_path: Pa
 def test_a_spool_returns_records_in_any_order_and_leaves_no_file(tmp_path: Path) -> None:
     spool: Spool[int, FinishedRequest] = Spool(tmp_path / "new/folder")
     assert Path(f"/proc/self/fd/{spool._file.fileno()}").readlink().is_relative_to(tmp_path / "new/folder")
-    Spool(tmp_path / "new/folder").close()
     for number in (2, 0, 1):
         spool.put(number, entry(f"k{number}", "\n\u2028" * number))
     assert [FinishedRequest.model_validate_json(line).key for line in spool.lines([0, 2])] == ["k0", "k2"]
@@ -113,7 +112,6 @@ def test_a_spool_returns_records_in_any_order_and_leaves_no_file(tmp_path: Path)
     with pytest.raises(KeyError):
         list(spool.lines([4]))
     assert not list((tmp_path / "new/folder").iterdir())
-    spool.close()
 
 
 @pytest.mark.parametrize("cut", [1, 5, 40])

@@ -364,7 +364,3 @@ class Spool(Generic[K, R]):
         """Write all records to `path` as JSON lines, sorted by key, atomically."""
         with atomic_file(path, "wb") as handle:
             handle.writelines(self.lines(sorted(self._places)))
-
-    def close(self) -> None:
-        """Remove the temporary file."""
-        self._file.close()

@@ -13,7 +13,6 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,6 @@ from maieutic.core.journal import (
     FailedRequests,
     FinishedRequest,
     Journal,
-    Spool,
     canonical_digest,
     load_journal_answers,
 )
@@ -263,21 +261,24 @@ class BatchWork:
         tries = Counter(key for other in earlier for key in other.keys)
         fault: UserError | None = None
         unanswered, retries = dict[str, str](), Counter[str]()
-        with closing(Spool[str, FinishedRequest](self.folder.path)) as entries:
-            async for queued, outcome, answer, fault in self._answers(batch):
-                number = tries[queued.key] + 1
-                if answer is None:
-                    words = outcome.words if isinstance(outcome, Refusal) else str(outcome)
-                    unanswered[queued.key] = words
-                    retries[words] += 1
-                    if fault is not None or not whole or number < MOST_SUBMISSIONS:
-                        continue
-                    answer = Answer(
-                        "", None, "error", None, None, 0.0, number, f"{FAILED_MARK}{words} in batch {number}"
-                    )
-                answer = replace(answer, seconds=0.0, attempts=number, batched=True)
-                entries.put(queued.key, FinishedRequest(key=KEY_PREFIX + queued.key, **vars(answer)))
-            counts = {journal: add_answers(Path(journal), asker, entries) for journal, asker in batch.askers.items()}
+        entries = dict[str, FinishedRequest]()
+        async for queued, outcome, answer, fault in self._answers(batch):
+            number = tries[queued.key] + 1
+            if answer is None:
+                words = outcome.words if isinstance(outcome, Refusal) else str(outcome)
+                unanswered[queued.key] = words
+                retries[words] += 1
+                if fault is not None or not whole or number < MOST_SUBMISSIONS:
+                    continue
+                answer = Answer("", None, "error", None, None, 0.0, number, f"{FAILED_MARK}{words} in batch {number}")
+            answer = replace(answer, seconds=0.0, attempts=number, batched=True)
+            entries[queued.key] = FinishedRequest(key=KEY_PREFIX + queued.key, **vars(answer))
+        counts = {
+            journal: {key: entries[key] for key in asker.keys if key in entries}
+            for journal, asker in batch.askers.items()
+        }
+        for journal, answers in counts.items():
+            add_entries(Path(journal), list(answers.values()))
         say(f"{batch.host}: batch {batch.provider_id} {batch.status}: {counts_line(counts, unanswered)}", error=True)
         if batch.status.startswith("cancel") and unanswered:
             problem = f"batch {batch.provider_id} of {batch.entry} was cancelled"
@@ -576,18 +577,6 @@ class BatchWork:
             return status
         await wait_unless_shutdown(SETTLE_SECONDS)
         return await self.endpoint(batch).search(batch, record)
-
-
-def add_answers(journal: Path, asker: Asker, entries: Spool[str, FinishedRequest]) -> dict[str, FinishedRequest]:
-    """Append the answers to a job's requests to its journal, and return them by key. entries: answers of the batch."""
-    added = {
-        key: FinishedRequest.model_validate_json(line)
-        for key in asker.keys
-        if key in entries
-        for line in entries.lines([key])
-    }
-    add_entries(journal, list(added.values()))
-    return added
 
 
 def add_entries(journal: Path, entries: Sequence[FinishedRequest]) -> None:
