@@ -6,7 +6,6 @@ import errno
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
@@ -28,6 +27,7 @@ from maieutic.serving.client import (
 )
 from maieutic.serving.connections import BLOCK, BodyTooLong, Response, open_session, read_body
 from maieutic.serving.refusals import KEY_REFUSED, SERVER_FAILED, Refusal, read_refusal, refusal_in, scope_of
+from maieutic.serving.waits import date_in
 
 T = TypeVar("T")
 MARK, JOB = "maieutic_batch", "maieutic_job"  # names in a batch's metadata
@@ -126,13 +126,7 @@ def fault_of_batch(entry: Any) -> Refusal:
 
 def seconds_of(moment: Any) -> float | None:
     """Return a time as seconds since 1970. Providers state times as numbers or as ISO dates; None for anything else."""
-    if isinstance(moment, int | float):
-        return float(moment)
-    try:
-        time_stated = datetime.fromisoformat(str(moment))
-    except ValueError:
-        return None
-    return (time_stated if time_stated.tzinfo else time_stated.replace(tzinfo=UTC)).timestamp()
+    return float(moment) if isinstance(moment, int | float) else date_in(str(moment))
 
 
 class BatchEndpoint:

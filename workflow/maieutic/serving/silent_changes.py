@@ -18,11 +18,13 @@ SLACK = 16  # number of tokens by which an answer may exceed the limit, as some 
 SNAPSHOT = re.compile(
     r"(?::[\w.-]+|@[\w.-]+|[-_](?:20\d\d-?\d\d-?\d\d|\d{3,}|latest|preview|exp|experimental|\d\d-\d\d))$"
 )
-KINDS = ("prompt", "model", "stop", "max_tokens")
 
 
 class SilentChange(NamedTuple):
-    """A silent change. kind: one of KINDS; line: description of the change, with the setting that fixes it."""
+    """A silent change.
+
+    kind: `prompt`, `model`, `stop` or `max_tokens`; line: description of the change, with the setting that fixes it.
+    """
 
     kind: str
     line: str
