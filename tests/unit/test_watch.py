@@ -194,6 +194,20 @@ def test_a_job_reports_answers_tries_and_warnings(tmp_path: Path, monkeypatch: p
     assert content.missing == {"refused": 1, "failed": 1} and [answer.key for answer in content.latest] == ["b"]
 
 
+def test_the_jobs_of_a_group_have_started_once_it_is_submitted() -> None:
+    display = RunDisplay(watch_of(plan()), is_terminal=False, reasons={})
+    try:
+        jobs = [watched.job for watched in display.watch.jobs.values()]
+        display.emit(
+            logging.makeLogRecord({"event": "job_started", "jobs": ["a group's name"], "levelno": logging.INFO})
+        )
+        assert display.watch.count("running") == 0
+        display.emit(logging.makeLogRecord({"event": "group_info", "jobs": jobs, "levelno": logging.INFO}))
+        assert display.watch.count("running") == len(jobs) > 0
+    finally:
+        display.end()
+
+
 def test_the_display_writes_the_state_of_the_run_for_the_live_page(capsys: pytest.CaptureFixture[str]) -> None:
     display = RunDisplay(watch_of(plan()), is_terminal=False, reasons={})
     display.emit(logging.makeLogRecord({"event": "job_started", "jobs": [1], "levelno": logging.INFO}))
