@@ -497,7 +497,7 @@ EXPENSIVE = {
         "rewards.loading", "rewards.training", "serving.weights",
     },
     "score-rewards": {
-        "serving.conversations", "config.models", "core.paths", "core.records", "rewards.adapters", "rewards.loading", "rewards.scorer",
+        "serving.conversations", "config.models", "core.paths", "core.records", "rewards.loading", "rewards.scorer",
         "rewards.scoring", "rewards.prefix_sharing", "serving.weights",
     },
     "generate-replies": {

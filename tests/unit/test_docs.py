@@ -12,8 +12,7 @@ from maieutic.config.models import BaselineModel, Model, RewardModel, ServedMode
 from maieutic.core.states import STATE_TABLE
 from maieutic.launch.config_files import OWN_REGISTRIES
 from maieutic.plan.plan import Plan
-from maieutic.tools.cli_page import cli_page
-from maieutic.tools.schemas import ENGINES, config_page
+from maieutic.tools.schemas import ENGINES, cli_page, config_page
 from run_configs import check_config
 from shipped import registries, shipped
 

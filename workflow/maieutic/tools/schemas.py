@@ -1,14 +1,16 @@
-"""Generator of the JSON schemas in workflow/schemas and the tables in config/README.md from this package's classes."""
+"""Generator of files from this package: workflow/schemas, the tables in config/README.md, and docs/cli.md."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from maieutic.cli import application
+from maieutic.commands import USER_STAGES, all_commands, name_of_command
 from maieutic.config.cards import Card
 from maieutic.config.datasets import Dataset
 from maieutic.config.faults import alternatives_of, is_model_type
@@ -28,7 +30,51 @@ from maieutic.config.models import (
 from maieutic.config.rubrics import Rubric
 from maieutic.config.settings import Config, Run
 from maieutic.core.files import atomic_file
-from maieutic.tools.cli_page import CLI_PAGE, cli_page
+
+CLI_PAGE = Path("docs/cli.md")
+INTRODUCTION = """# Commands
+
+`maieutic COMMAND --help` prints the same texts with defaults and further remarks. `make schemas` writes this page.
+"""
+
+
+def cli_page() -> str:
+    """Return the text of docs/cli.md."""
+    app, parts = application(True), [INTRODUCTION]
+    for stage in USER_STAGES:
+        parts.append(f"## {stage}\n")
+        for function in all_commands()[stage]:
+            parts += command_lines(app[name_of_command(function)], name_of_command(function))
+    return "\n".join(parts)
+
+
+def command_lines(command: Any, name: str) -> Iterator[str]:
+    """Yield the lines of one command: its summary, then its arguments and options. command: cyclopts application."""
+    arguments = list(command_arguments(command))
+    words = [option_name(argument) for argument in arguments if not is_option(argument)]
+    yield f"### maieutic {' '.join([name, *words])}\n"
+    yield f"{command.help}\n"
+    texts = [" ".join(str(argument.parameter.help).split()) for argument in arguments]
+    lines = [f"`{option_name(argument)}`: {text}" for argument, text in zip(arguments, texts, strict=True)]
+    if lines:
+        yield "\\\n".join(lines) + "\n"  # a line each
+
+
+def command_arguments(command: Any) -> Iterator[Any]:
+    """Yield the arguments and options of a command that its help shows."""
+    collection = command.assemble_argument_collection(parse_docstring=True)
+    return (argument for argument in collection if argument.show and argument.names != ("*",))
+
+
+def is_option(argument: Any) -> bool:
+    """Return True if an argument can only be passed by its flag."""
+    return argument.index is None
+
+
+def option_name(argument: Any) -> str:
+    """Return the name of an argument as it is typed: FILE for an argument with a place, --option otherwise."""
+    name = str(argument.names[0])
+    return name if is_option(argument) else name.removeprefix("--").upper().replace("-", "_")
 
 
 def overlay_schema() -> dict[str, Any]:

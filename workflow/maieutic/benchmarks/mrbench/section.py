@@ -19,7 +19,7 @@ from maieutic.benchmarks.mrbench.figures import (
     verdicts_by_release,
 )
 from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITIC_RUBRIC, CRITIC_TABLES, PAPER_TUTORS
-from maieutic.benchmarks.mrbench.statistics import HUMANS, SUBSETS
+from maieutic.benchmarks.mrbench.releases import HUMANS, SUBSETS
 from maieutic.config.models import JudgeModel
 from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
