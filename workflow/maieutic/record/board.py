@@ -7,7 +7,6 @@ published items. The tutors of those that pass become one run, whose report is t
 from __future__ import annotations
 
 import csv
-import filecmp
 import json
 import logging
 import shutil
@@ -36,11 +35,10 @@ from maieutic.record.received import (
     check_checksums,
     check_json_sizes,
     error_text,
-    size_fault,
     unpack_run,
 )
-from maieutic.record.summary import LEADERBOARDS, check_is_whole, leaderboard_rows
-from maieutic.record.verify import READING_ERRORS
+from maieutic.record.summary import LEADERBOARDS, check_is_whole, leaderboard_rows, write_leaderboards
+from maieutic.record.verify import READING_ERRORS, recompute_jobs
 from maieutic.replies.generate import first_messages
 from maieutic.report import write_report
 from maieutic.report.ranking import RANKING_FILE
@@ -49,8 +47,6 @@ from maieutic.run_plan import unchecked_plan
 
 log = logging.getLogger(__name__)
 DIGESTS = paths.RESOURCES / "items.json"  # digests of the published items by task, written by bench/request_sizes.py
-# Folders of a run's results whose files are parsed as they come. Grades are parsed only if they are not the recomputed.
-PARSED_FOLDERS = [("items",), ("preferences",), ("replies",), ("rewards",), ("scores",), ("verdicts",)]
 GRADERS = ("judges", "reward_models", "classifiers", "taggers")  # keys of `run` that name graders
 
 
@@ -99,19 +95,14 @@ def board(folder: Path, /, *, out: Path = Path("board"), most_mb: float = MOST_R
     if not archives:
         raise UserError(str(folder), "contains no submission", "pass the folder of what `maieutic share` wrote")
     with tempfile.TemporaryDirectory() as place:
-        received, refused = list[Submission](), list[UserError]()
+        passed, refused = list[Submission](), list[UserError]()
         for number, archive in enumerate(archives):
             try:
                 submission = received_submission(archive, Path(place) / f"{number}", most_mb)
-                check_comparable(submission, received[:1])
-                received.append(submission)
+                check_comparable(submission, passed[:1])
+                passed.append(submission)
             except UserError as error:
                 refused += error.all
-        faults = recomputed_faults(received, Path(place) / "board") if received else {}
-        refused += [UserError(name, fault, ASK_SENDER) for name, fault in faults.items()]
-        passed = [submission for submission in received if submission.name not in faults]
-        if faults:
-            shutil.rmtree(Path(place) / "board")
         for fault in refused:
             log.warning("refused: %s", fault.line)
         if not passed:
@@ -134,7 +125,7 @@ def received_submission(archive: Path, place: Path, most_mb: float) -> Submissio
     with unpack_run(archive, most_mb) as folder:
         try:
             listed = check_checksums(folder)
-            check_json_sizes(folder, [name for name in listed if Path(name).parts[1:2] in PARSED_FOLDERS])
+            check_json_sizes(folder, listed)
             run = single_run_folder(folder)
             plan, results = plan_of_run(run), results_folder_of(run)
             check_is_whole(plan)
@@ -142,6 +133,7 @@ def received_submission(archive: Path, place: Path, most_mb: float) -> Submissio
                 raise UserError("models.*.repeats", "several answers an item", "submit a run with one answer")
             notes = [*check_items(plan, results), *check_replies(plan, results)]
             check_rows(plan, run, results, folder)
+            check_numbers(plan, results)
         except UserError as error:
             places = [fault.place.replace(f"{folder}", name) for fault in error.all]
             named = [
@@ -227,22 +219,24 @@ def first_prompt_digest(plan: RulePlan, tutor: str, loaded: Any, item: Item) -> 
 def check_rows(plan: RulePlan, run: Path, results: Path, folder: Path) -> None:
     """Raise UserError for the first cell of the authors' form that does not follow from the submitted scores."""
     finished = FinishedRun(plan, run, results, None, complete_scores(plan, results, None))
-    for benchmark, rows in leaderboard_rows(finished).items():
-        name = f"{LEADERBOARDS}/{benchmark}.csv"
-        if not (folder / name).is_file():
-            raise UserError(name, "not found", "ask the sender for what `maieutic share --submission` writes")
-        with (folder / name).open(encoding="utf-8", newline="") as handle:
-            received = list(csv.reader(handle))
-        if len(received) != len(rows):
-            raise UserError(name, f"expected {len(rows) - 1} rows, found {len(received) - 1}", ASK_SENDER)
-        for number, (row, expected) in enumerate(zip(received, rows, strict=True)):
-            if len(row) != len(expected):
-                place = f"{name}, row {number}"
-                raise UserError(place, f"expected {len(expected)} cells, found {len(row)}", ASK_SENDER)
-            for column, value, computed in zip(rows[0], row, expected, strict=True):
-                if value != computed:
-                    place = f"{name}, row {number}, {column}"
-                    raise UserError(place, f"found {value!r}, recomputed {computed!r}", ASK_SENDER)
+    with tempfile.TemporaryDirectory() as place:
+        for path in write_leaderboards(finished, Path(place)):
+            received = folder / LEADERBOARDS / path.name
+            if not received.is_file():
+                fix = "ask the sender for what `maieutic share --submission` writes"
+                raise UserError(f"{LEADERBOARDS}/{path.name}", "not found", fix)
+            if fault := file_difference(received, path):
+                raise UserError(f"{LEADERBOARDS}/{path.name}", fault, ASK_SENDER)
+
+
+def check_numbers(plan: RulePlan, results: Path) -> None:
+    """Raise UserError for the first grade or score of the submitted tutors that is not the recomputed one."""
+    own = [
+        job for job in jobs_of_run(plan, results) if Path(job.outputs[0]).stem in plan.run.tutors and not job.validates
+    ]
+    if faults := recompute_jobs(own, results).faults:
+        place, _, fault = faults[0].partition(": ")
+        raise UserError(place, fault, ASK_SENDER)
 
 
 def check_comparable(submission: Submission, first: list[Submission]) -> None:
@@ -288,37 +282,6 @@ def claims_in(path: Path) -> Iterator[Claim]:
             yield Claim(path.name, row["model"], row["revision"], row["protocol"], values)
 
 
-def recomputed_faults(received: list[Submission], place: Path) -> dict[str, str]:
-    """Recompute all grades and scores of the submitted tutors; return the first difference by submission.
-
-    place: folder to write to.
-    """
-    names = board_names(received)
-    submissions = {name: archive for (archive, _), name in names.items()}
-    results = place / paths.ROOT
-    for submission in received:
-        take_over(submission, names, results)
-    faults: dict[str, str] = {}
-    with folder_of_run(results), tempfile.TemporaryDirectory() as folder:
-        for job in jobs_of_run(board_plan(received, names, ""), results):
-            outputs = {path: Path(folder) / f"{number}{Path(path).suffix}" for number, path in enumerate(job.outputs)}
-            archive = submissions.get(Path(job.outputs[0]).stem)
-            if archive is None or archive in faults or job.validates:
-                continue
-            try:
-                job.run(outputs)
-                differences = {
-                    path: size_fault(Path(path)) or file_difference(Path(path), output)
-                    for path, output in outputs.items()
-                    if not filecmp.cmp(path, output, shallow=False)
-                }
-            except READING_ERRORS as error:
-                differences = {job.outputs[0]: error_text(error)}
-            if lines := [f"{path}: {fault}" for path, fault in differences.items() if fault]:
-                faults[archive] = lines[0]
-    return faults
-
-
 def write_board(
     passed: list[Submission], refused: list[UserError], claims: list[Claim], place: Path, out: Path
 ) -> None:
@@ -327,7 +290,7 @@ def write_board(
     place: a folder to work in, which may have the submissions' files already.
     """
     results, names = place / paths.ROOT, board_names(passed)
-    for submission in passed if not results.exists() else ():
+    for submission in passed:
         take_over(submission, names, results)
     plan = board_plan(passed, names, note_on_submissions(passed, refused, claims, names))
     with folder_of_run(results):

@@ -19,7 +19,7 @@ from maieutic.plan.provenance import CodeState, Provenance, read_provenance
 from maieutic.plan.rules import RulePlan
 from maieutic.record.file_comparison import compare_report_files, file_difference
 from maieutic.record.finished_run import own_file, plan_of_run, results_folder_of, single_run_folder
-from maieutic.record.planned_jobs import folder_of_run, jobs_of_run
+from maieutic.record.planned_jobs import PlannedJob, folder_of_run, jobs_of_run
 from maieutic.record.received import (
     ASK_SENDER,
     MOST_LISTED_FAULTS,
@@ -174,7 +174,9 @@ def recompute_run(plan: RulePlan, run: Path, folder: Path, provenance: Provenanc
 
     run: the run's own folder; folder: the crate's folder.
     """
-    done = recompute_jobs(plan, folder)
+    results = folder / paths.ROOT
+    jobs = jobs_of_run(plan, results)
+    done = recompute_jobs([job for job in jobs if not (job.missing and job.validates)], results)
     if done.faults:  # skip the report, which would repeat each fault of the scores
         return done
     with tempfile.TemporaryDirectory() as place:
@@ -184,15 +186,11 @@ def recompute_run(plan: RulePlan, run: Path, folder: Path, provenance: Provenanc
         return Recomputed([*done.names, *names], compare_report_files(run, Path(place)))
 
 
-def recompute_jobs(plan: RulePlan, folder: Path) -> Recomputed:
-    """Recompute grades, scores, differences, and those validations whose inputs are all present."""
-    names, faults = [], []
-    results = folder / paths.ROOT
-    jobs = jobs_of_run(plan, results)
+def recompute_jobs(jobs: Iterable[PlannedJob], results: Path) -> Recomputed:
+    """Recompute the outputs of a run's jobs, and compare them with the files in its results folder."""
+    names, faults = list[str](), list[str]()
     with folder_of_run(results):
         for job in jobs:
-            if job.missing and job.validates:
-                continue
             with tempfile.TemporaryDirectory() as place:
                 outputs = {
                     path: Path(place) / f"{number}{Path(path).suffix}" for number, path in enumerate(job.outputs)
