@@ -72,7 +72,7 @@ def file_difference(received: Path, recomputed: Path) -> str | None:
 
 def rows_of_csv(path: Path) -> Iterator[list[str]]:
     """Yield the rows of a CSV file, header first."""
-    csv.field_size_limit(path.stat().st_size + 1)
+    csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size + 1))
     with open(path, encoding="utf-8", errors="replace", newline="") as handle:
         yield from csv.reader(handle)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import io
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -16,16 +17,18 @@ from maieutic.core.records import ReportedScore
 from maieutic.core.yaml_files import read_yaml
 from maieutic.plan.provenance import Provenance, read_provenance
 from maieutic.plan.rules import RulePlan
+from maieutic.record.file_comparison import table_difference
 from maieutic.record.received import unpack_run
 from maieutic.report.tables import breakdown_scores, complete_scores, score_table
 from maieutic.run_plan import unchecked_plan
 from maieutic.serving.batches import NO_NAME
 
 DEFAULT_RUN = Path(paths.PAGE.of(run="report")).parent  # own folder of a run without a name
-# ROW_COLUMNS identify a row of a score table. Numbers that differ by at most ROUNDING_TOLERANCE count as equal.
-ROW_COLUMNS = ["benchmark", "task", "tutor", "metric", "criterion", "subset", "release", "by", "scoring"]
-ROUNDING_TOLERANCE = 1e-6
-NUMBER_COLUMNS = ["value", "low", "high", "n"]
+# Columns in which a run's own table of scores is compared with the scores in its results folder
+COMPARED_COLUMNS = [
+    "benchmark", "task", "tutor", "metric", "criterion", "subset", "release", "by", "scoring", "value", "low",
+    "high", "n",
+]  # fmt: skip
 
 
 class FinishedRun(NamedTuple):
@@ -158,34 +161,8 @@ def changed_scores(run: FinishedRun) -> str | None:
     path = run.path_of(paths.SCORE_TABLE)
     if not path.is_file():
         return f"{path.name} not found"
-    kept = pd.read_csv(
-        path,
-        dtype=dict.fromkeys(ROW_COLUMNS, str),
-        keep_default_na=False,
-        na_values={name: [""] for name in NUMBER_COLUMNS},
-    )
     by_tag = breakdown_scores(run.plan, run.results)
     current = score_table(run.plan, {name: [*scores, *by_tag.get(name, [])] for name, scores in run.scores.items()})
-    before, after = numbers_by_row(kept), numbers_by_row(current.fillna(dict.fromkeys(ROW_COLUMNS, "")))
-    if before.keys() != after.keys():
-        return f"{len(before.keys() ^ after.keys())} rows are in only one of the two tables"
-    changed = [key for key in before if differing_columns(before[key], after[key])]
-    if not changed:
-        return None
-    first = changed[0]
-    name = "/".join(part for part in first if part)
-    [column, *_] = differing_columns(before[first], after[first])
-    was, now_is = before[first][column], after[first][column]
-    return f"{len(changed)} of {len(before)} rows differ; in {name}, {column} was {was:g} and is now {now_is:g}"
-
-
-def differing_columns(first: Mapping[str, float], second: Mapping[str, float]) -> list[str]:
-    """Return the names of the columns in which two rows differ by more than ROUNDING_TOLERANCE."""
-    return [name for name in NUMBER_COLUMNS if abs(first[name] - second[name]) > ROUNDING_TOLERANCE]
-
-
-def numbers_by_row(table: pd.DataFrame) -> dict[tuple[str, ...], dict[str, float]]:
-    """Return the numbers in each row of a score table, by the row's ROW_COLUMNS. An empty cell becomes -1."""
-    keys = table[ROW_COLUMNS].fillna("").astype(str).itertuples(index=False, name=None)
-    numbers = table[NUMBER_COLUMNS].astype(float).fillna(-1.0).itertuples(index=False, name=None)
-    return {key: dict(zip(NUMBER_COLUMNS, row, strict=True)) for key, row in zip(keys, numbers, strict=True)}
+    tables = (path, io.StringIO(current.to_csv(index=False)))
+    kept, now = (pd.read_csv(table, dtype=str, keep_default_na=False)[COMPARED_COLUMNS] for table in tables)
+    return table_difference(*([COMPARED_COLUMNS, *sorted(table.values.tolist())] for table in (kept, now)))
