@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ from maieutic.core.files import atomic_path
 from maieutic.core.records import Grade, iter_records
 from maieutic.core.visible import without_direction_controls
 from maieutic.record.finished_run import FinishedRun
-from maieutic.record.samples import items_by_id
+from maieutic.report.tables import items_of_task
+from maieutic.scores.stage import all_grades
 
-GRADES_IN_MEMORY = 50_000  # maximum number of grades in memory at once
 # Columns of grades.parquet, documented in docs/exports.md
 GRADE_COLUMNS = (
     "benchmark", "task", "item", "problem", "tutor", "kind", "by", "scoring", "criterion", "value", "number", "correct",
@@ -23,68 +22,38 @@ GRADE_COLUMNS = (
 EXPORTED_TABLES = {"differences": paths.DIFFERENCE_TABLE, "trust": paths.TRUST_TABLE, "runtime": paths.RUNTIME_TABLE}
 
 
-def grade_files(run: FinishedRun, benchmark: str, tutor: str) -> Iterator[Path]:
-    """Yield the files that contain the grades of one tutor's replies by parsers, reward models and judges."""
-    folder = paths.PARSED.within(run.results, benchmark=benchmark, tutor=tutor).parent.parent
-    graders = ["_parsers", *run.plan.reward_models, *run.plan.run.judges]
-    for grader in graders:
-        path = folder / grader / f"{tutor}.jsonl"
-        if path.exists():
-            yield path
-
-
-def grade_row(grade: Grade, benchmark: str, tutor: str, problem: str | None) -> tuple[Any, ...]:
+def grade_row(grade: Grade, benchmark: str, tutor: str, problem: str | None) -> dict[str, Any]:
     """Return a grade as a row of GRADE_COLUMNS. `value` and `gold` are texts; `number` is `value` if it is a number."""
-
-    def text(value: object) -> str | None:
-        return None if value is None else without_direction_controls(str(value))
-
     number = float(grade.value) if isinstance(grade.value, int | float) else None
-    return (
-        benchmark, grade.task, grade.id, problem, tutor, grade.kind, grade.by, grade.scoring, grade.criterion,
-        text(grade.value), number, grade.correct, text(grade.gold), text(grade.raw), text(grade.why_none),
-        text(grade.reason),
-    )  # fmt: skip
+    row = grade.model_dump() | {"benchmark": benchmark, "item": grade.id, "problem": problem, "tutor": tutor}
+    texts = ("value", "gold", "raw", "why_none", "reason")
+    shown = {name: None if row[name] is None else without_direction_controls(str(row[name])) for name in texts}
+    return row | shown | {"number": number}
 
 
-def write_grades(run: FinishedRun, out: Path) -> int:
-    """Write every grade of the run's replies to one Parquet file, and return the number of grades."""
+def write_grades(run: FinishedRun, out: Path) -> None:
+    """Write every grade of the run's replies to one Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     kinds = {"number": pa.float64(), "correct": pa.bool_()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in GRADE_COLUMNS])
-    count = 0
     with atomic_path(out) as place, pq.ParquetWriter(place, schema, compression="zstd") as writer:
-        rows: list[tuple[Any, ...]] = []
-
-        def flush() -> None:
-            nonlocal count
-            columns = list(zip(*rows, strict=True)) or [()] * len(GRADE_COLUMNS)
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-            count += len(rows)
-            rows.clear()
-
         for benchmark, loaded_cards in run.plan.benchmarks.items():
-            items = {
-                (loaded.card.task, name): item
-                for loaded in loaded_cards
-                for name, item in items_by_id(run.results, benchmark, loaded.card.task).items()
-            }
-            problems = {place: item.cluster for place, item in items.items()}
-            copies = {place: item.repeat for place, item in items.items()}
-            tasks = {loaded.card.task for loaded in loaded_cards}
+            cards = [loaded.card for loaded in loaded_cards]
+            listed = (item for card in cards for item in items_of_task(run.results, benchmark, card.task))
+            items = {(item.task, item.id): item for item in listed}
             for tutor in run.plan.tutors_on(benchmark):
                 repeats = run.plan.repeats_of(tutor)  # copies beyond are for other tutors
-                for path in grade_files(run, benchmark, tutor):
-                    for grade in iter_records(path, Grade):
-                        if grade.task in tasks and copies.get((grade.task, grade.id), 0) < repeats:
-                            rows.append(grade_row(grade, benchmark, tutor, problems.get((grade.task, grade.id))))
-                            if len(rows) >= GRADES_IN_MEMORY:
-                                flush()
-        flush()
-    return count
+                for path in (
+                    paths.Pattern(name).within(run.results) for name in all_grades(run.plan, benchmark, tutor)
+                ):
+                    rows = [
+                        grade_row(grade, benchmark, tutor, item.cluster)
+                        for grade in (iter_records(path, Grade) if path.exists() else ())
+                        if (item := items.get((grade.task, grade.id))) and item.repeat < repeats
+                    ]
+                    writer.write_table(pa.Table.from_pylist(rows, schema=schema))
 
 
 VIEWS = {
