@@ -32,7 +32,7 @@ from maieutic.record import export as exporting
 from maieutic.record import summary
 from maieutic.record import verify as verifying
 from maieutic.record.compare import LostScore, ScoreChange, compare, decide_gate
-from maieutic.record.costs import ServerCost, StageCost, format_quantities, with_server_shares
+from maieutic.record.crate import ServerCost, StageCost, format_quantities, with_server_shares
 from maieutic.record.export import export
 from maieutic.record.file_comparison import nearly_equal
 from maieutic.record.finished_run import (
@@ -40,7 +40,7 @@ from maieutic.record.finished_run import (
     load_finished_run,
     plan_of_run,
 )
-from maieutic.record.kept import keep_run
+from maieutic.record.finished_run import keep_run
 from maieutic.record.share import share
 from maieutic.record.verify import verify
 from maieutic.report import write_report

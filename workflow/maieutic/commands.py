@@ -49,7 +49,7 @@ COMMANDS = {
         "record.verify:verify",
         "record.board:board",
     ),
-    "Report": ("record.kept:keep_run",),
+    "Report": ("record.finished_run:keep_run",),
     "For maintainers": (
         "tools.schemas:export_schemas",
         "launch.provenance:export_shipped",

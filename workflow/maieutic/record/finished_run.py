@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import logging
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +16,20 @@ import pandas as pd
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import MANIFEST, require_active
+from maieutic.core.files import remove
 from maieutic.core.records import ReportedScore
 from maieutic.core.yaml_files import read_yaml
 from maieutic.plan.provenance import Provenance, read_provenance
 from maieutic.plan.rules import RulePlan
+from maieutic.record.contents import crate_files
 from maieutic.record.file_comparison import table_difference
 from maieutic.record.received import unpack_run
 from maieutic.report.tables import breakdown_scores, complete_scores, score_table
 from maieutic.run_plan import unchecked_plan
 from maieutic.serving.batches import NO_NAME
 
+log = logging.getLogger(__name__)
+APPENDED = {"journal", "logs"}  # folders with files to which later runs append
 DEFAULT_RUN = Path(paths.PAGE.of(run="report")).parent  # own folder of a run without a name
 # Columns in which a run's own table of scores is compared with the scores in its results folder
 COMPARED_COLUMNS = [
@@ -166,3 +173,37 @@ def changed_scores(run: FinishedRun) -> str | None:
     tables = (path, io.StringIO(current.to_csv(index=False)))
     kept, now = (pd.read_csv(table, dtype=str, keep_default_na=False)[COMPARED_COLUMNS] for table in tables)
     return table_difference(*([COMPARED_COLUMNS, *sorted(table.values.tolist())] for table in (kept, now)))
+
+
+def keep_run(*, config: Path, results: Path, out: Path) -> None:
+    """Keep the results files of a run in the folder `out`, which has the layout of a results folder.
+
+    Files are hard links where possible, since no job changes a finished file. Those to which later runs append are
+    copies.
+
+    config: configuration in the run's own folder; results: results folder.
+    """
+    remove(out)
+    out.mkdir(parents=True)
+    own_folder = config.parent
+    try:
+        files = crate_files(plan_of_run(own_folder), results, journals=False)
+    except UserError as error:  # a run without scores has nothing to export
+        log.warning("nothing is kept: %s", error.line)
+        return
+    for name, place in files.items():
+        if not name.startswith(f"{paths.ROOT}/") or place.is_relative_to(own_folder):
+            continue
+        target = out / name.removeprefix(f"{paths.ROOT}/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.relative_to(out).parts[0] in APPENDED or not is_linked(place, target):
+            shutil.copy2(place, target)
+
+
+def is_linked(place: Path, target: Path) -> bool:
+    """Link `target` to the file `place`. Returns False if the file system does not allow it."""
+    try:
+        os.link(place.resolve(), target)
+    except OSError:
+        return False
+    return True

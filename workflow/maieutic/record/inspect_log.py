@@ -8,16 +8,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from maieutic.config.cards import Card
+from maieutic.config.models import BaselineModel
 from maieutic.core import paths
 from maieutic.core.files import atomic_file
+from maieutic.core.records import Grade, Item, Prompt, Reply, iter_records, read_records
 from maieutic.record.finished_run import FinishedRun
-from maieutic.record.samples import Sample, public_model_name, read_samples
-from maieutic.report.tables import is_leading
+from maieutic.record.summary import public_model_name
+from maieutic.report.browser import grades_of_run, reference_text
+from maieutic.report.tables import is_leading, items_of_task
+from maieutic.serving.pictures import readable_content
 
 STOP_REASONS = {
     "length": "max_tokens",
@@ -37,11 +43,56 @@ def modification_time(path: Path) -> str:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
 
 
+class Sample(NamedTuple):
+    """One item with one tutor's reply and its grades.
+
+    sent: role and text of each message of the last turn's prompt; grades: all grades under the `robust` scoring.
+    """
+
+    item: Item
+    sent: list[dict[str, str]]
+    reply: Reply
+    grades: list[Grade]
+
+
+def read_samples(
+    run: FinishedRun, benchmark: str, tutor: str, items: Mapping[str, Mapping[str, Item]]
+) -> dict[str, list[Sample]]:
+    """Return one tutor's samples on a benchmark by task, in the order of the replies. Every file is read once."""
+    plan, results = run.plan, run.results
+    path = paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor)
+    if not path.exists():
+        return {}
+    cards = {loaded.card.task: loaded.card for loaded in plan.benchmarks[benchmark]}
+    grades: dict[tuple[str, str], list[Grade]] = defaultdict(list)
+    for grade in grades_of_run(plan, results, benchmark, tutor):
+        if grade.scoring == "robust":
+            grades[grade.task, grade.id].append(grade)
+    sent: dict[str, list[dict[str, str]]] = {}
+    prompts = paths.PROMPTS.within(results, benchmark=benchmark, tutor=tutor)
+    if prompts.exists() and not isinstance(plan.models[tutor], BaselineModel):
+        for prompt in read_records(prompts, Prompt):
+            sent[prompt.messages] = [
+                {"role": message["role"], "content": readable_content(message["content"])} for message in prompt.content
+            ]
+    samples: dict[str, list[Sample]] = defaultdict(list)
+    for reply in iter_records(path, Reply):
+        item = items.get(reply.task, {}).get(reply.id)
+        if item is None or item.repeat >= plan.repeats_of(tutor) or not plan.is_answered_by(cards[reply.task], tutor):
+            continue
+        messages = sent.get(reply.turns[-1].messages, []) if reply.turns else []
+        samples[reply.task].append(Sample(item, messages, reply, grades.get((reply.task, reply.id), [])))
+    return samples
+
+
 def inspect_sample(sample: Sample, model: str) -> dict[str, Any]:
     """Return one item with its reply and grades as a sample in Inspect's log schema. model: public model name."""
     turn = sample.reply.turns[-1] if sample.reply.turns else None
     answer: dict[str, Any] = {"role": "assistant", "content": sample.reply.text, "source": "generate"}
     prompt = [{"source": "input", **message} for message in sample.sent]
+    asked = sum(turn.prompt_tokens or 0 for turn in sample.reply.turns)
+    answered = sum(turn.completion_tokens or 0 for turn in sample.reply.turns)
+    usage = {"input_tokens": asked, "output_tokens": answered, "total_tokens": asked + answered}
     scores = {}
     for grade in sample.grades:
         name = "/".join(
@@ -58,18 +109,18 @@ def inspect_sample(sample: Sample, model: str) -> dict[str, Any]:
         "id": sample.item.id,
         "epoch": 1,
         "input": prompt or "",
-        "target": sample.reference,
+        "target": reference_text(sample.item),
         "messages": [*prompt, answer],
         "output": {
             "model": model,
             "choices": [{"message": answer, "stop_reason": STOP_REASONS.get(turn.finish if turn else None, "stop")}],
-            "usage": sample.usage,
+            "usage": usage,
             "time": turn.seconds if turn else None,
             "error": sample.reply.error,
         },
         "scores": scores,
         "metadata": {"problem": sample.item.cluster, **sample.item.tags},
-        "model_usage": {model: sample.usage},
+        "model_usage": {model: usage},
         "uuid": stable_identifier(sample.item.task, sample.item.id, sample.reply.tutor, sample.reply.key),
     }
 
@@ -143,8 +194,9 @@ def write_inspect_logs(run: FinishedRun, out: Path) -> list[Path]:
     written = []
     for benchmark, loaded_cards in run.plan.benchmarks.items():
         cards = {loaded.card.task: loaded.card for loaded in loaded_cards}
+        items = {task: {item.id: item for item in items_of_task(run.results, benchmark, task)} for task in cards}
         for tutor in run.plan.tutors_on(benchmark):
-            for task, samples in read_samples(run, benchmark, tutor).items():
+            for task, samples in read_samples(run, benchmark, tutor, items).items():
                 log = build_inspect_log(run, cards[task], tutor, samples)
                 path = out / log_file_name(log, tutor)
                 with atomic_file(path) as handle:

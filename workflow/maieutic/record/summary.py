@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from maieutic.config.cards import Card
-from maieutic.config.models import BaselineModel
+from maieutic.config.models import BaselineModel, HostedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, safe_cell
 from maieutic.core.records import ReportedScore
 from maieutic.core.visible import without_direction_controls
+from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan
 from maieutic.record.finished_run import FinishedRun
-from maieutic.record.samples import public_model_name
 from maieutic.report.ranking import Ranking, read_rankings
 from maieutic.report.tables import display_label, is_leading
 from maieutic.report.traffic_light import LightOf, headline_grader, kind_on, light_lookup, verdict_kind_title
@@ -132,6 +132,14 @@ def ranked_first(ranking: Ranking | None) -> Callable[[str], tuple[int, str]]:
 def leaders_by_task(ranking: Ranking | None, benchmark: str) -> dict[str, list[str]]:
     """Return the tutors that no other one is better than, by task of a benchmark."""
     return {task.task: task.leaders for task in ranking.tasks if task.benchmark == benchmark} if ranking else {}
+
+
+def public_model_name(plan: Plan, name: str) -> str:
+    """Return a model's public name: its repository on the hub, its name at the endpoint or, without both, `name`."""
+    model = plan.models[name]
+    if isinstance(model, VllmModel):
+        return getattr(model.weights, "repo", None) or name
+    return model.model if isinstance(model, HostedModel) else name
 
 
 LEADERBOARDS = "leaderboards"  # folder in a submission: a CSV file for each benchmark, with its paper's columns
