@@ -73,39 +73,17 @@ def compare(
         second: the later run, in the same forms
     """
     with run_folder_at(first) as first_folder, run_folder_at(second) as second_folder:
-        changes, lost = compare_folders(first_folder, second_folder, (str(first), str(second)), page)
+        changes = compare_folders(first_folder, second_folder, (str(first), str(second)), page)
     if gate is not None:
-        decision, lines = decide_gate(changes, lost, gate, margin)
+        decision, lines = decide_gate(changes, gate, margin)
         for line in lines:
             say(visible_text(line))
         if decision:
             raise SystemExit(decision)
 
 
-class LostScore(NamedTuple):
-    """A headline score of the first run that the second run does not have."""
-
-    benchmark: str
-    task: str
-    label: str
-    metric: str
-
-
-def lost_scores(before: FinishedRun, after: FinishedRun, changes: Sequence[ScoreChange]) -> list[LostScore]:
-    """Return the headline scores of the first run's tutors without a counterpart in the second run."""
-    kept = {(change.card.benchmark, change.card.task, str(change.second.tutor)) for change in changes}
-    return [
-        LostScore(str(score.benchmark), score.task, display_label(before.plan, tutor), score.metric)
-        for tutor in before.plan.run.tutors
-        for score in before.headlines(tutor)
-        if (str(score.benchmark), score.task, tutor) not in kept
-    ]
-
-
-def compare_folders(
-    first: Path, second: Path, names: tuple[str, str], page: Path
-) -> tuple[list[ScoreChange], list[LostScore]]:
-    """Print the differences between two runs, and return the changes of scores and the scores that are lost.
+def compare_folders(first: Path, second: Path, names: tuple[str, str], page: Path) -> list[ScoreChange]:
+    """Print the differences between two runs, and return the changes of scores.
 
     first, second: the runs' own folders; names: their names on the page that is written to `page`.
     """
@@ -144,7 +122,7 @@ def compare_folders(
         console.print("no tutor has scores on the same task in both runs", markup=False)
     write_comparison(page, names, lists, rows, changed_tasks(before, after, changes), note)
     say(f"page: {page}")
-    return changes, lost_scores(before, after, changes)
+    return changes
 
 
 def changed_tasks(before: FinishedRun, after: FinishedRun, changes: Sequence[ScoreChange]) -> list[ChangedTask]:
@@ -152,7 +130,7 @@ def changed_tasks(before: FinishedRun, after: FinishedRun, changes: Sequence[Sco
     by_tutor: dict[tuple[str, str], list[ScoreChange]] = {}
     for change in changes:
         if not isinstance(change.difference, str):
-            by_tutor.setdefault((change.card.benchmark, str(change.second.tutor)), []).append(change)
+            by_tutor.setdefault((change.card.benchmark, str(change.first.tutor)), []).append(change)
     tasks = []
     for place, own_changes in by_tutor.items():
         grades = [counted_grades(run, *place) for run in (before, after)]
@@ -164,9 +142,7 @@ def changed_tasks(before: FinishedRun, after: FinishedRun, changes: Sequence[Sco
     return tasks
 
 
-def decide_gate(
-    changes: Sequence[ScoreChange], lost: Sequence[LostScore], gate: str, margin: float
-) -> tuple[int, list[str]]:
+def decide_gate(changes: Sequence[ScoreChange], gate: str, margin: float) -> tuple[int, list[str]]:
     """Return the exit code of a gate, and a line for each difference that it rests on.
 
     Their intervals hold together with a probability of 95 %. The code is 0 if each lies above -margin, WORSE_CODE if
@@ -177,28 +153,26 @@ def decide_gate(
     guarded = [
         change
         for change in changes
-        if gate in (change.card.task, f"{change.card.benchmark}/{change.card.task}", change.second.metric)
+        if gate in (change.card.task, f"{change.card.benchmark}/{change.card.task}", change.first.metric)
     ]
-    absent = [score for score in lost if gate in (score.task, f"{score.benchmark}/{score.task}", score.metric)]
-    if not guarded and not absent:
+    if not guarded:
         known = dict.fromkeys(f"{change.card.benchmark}/{change.card.task}" for change in changes)
         fix = f"use one of {', '.join(known)}" if known else "compare runs with a tutor and a task in common"
         raise UserError("--gate", f"no score of both runs is named {gate}", fix)
-    codes = [OPEN_CODE for _ in absent]
-    lines = [
-        f"gate {score.benchmark}/{score.task}, {score.label}: open, no score in the second run" for score in absent
-    ]
+    codes, lines = list[int](), list[str]()
     for change in guarded:
         place = f"gate {change.card.benchmark}/{change.card.task}, {change.label}"
         if isinstance(change.difference, str):
             codes.append(OPEN_CODE)
             lines.append(f"{place}: open, {change.difference}")
             continue
-        higher = change.card.metrics[change.second.metric].higher_is_better is not False
+        higher = change.card.metrics[change.first.metric].higher_is_better is not False
         gain = change.difference if higher else reversed_difference(change.difference)
         low, high = (0.0, 0.0) if gain.same else simultaneous_interval(gain, len(guarded))
         interval = f"{number_cell(gain.value)} [{number_cell(low)}, {number_cell(high)}]"
-        if few := [score for score in (change.first, change.second) if score.missing > MOST_MISSING * score.n]:
+        if few := [
+            score for score in (change.first, change.second) if score and score.missing > MOST_MISSING * score.n
+        ]:
             codes.append(OPEN_CODE)
             lines.append(f"{place}: open, {few[0].missing} of {few[0].n + few[0].missing} items have no grade")
         elif low is not None and (low > -margin or gain.same):
@@ -334,13 +308,14 @@ def reply_changes(before: FinishedRun, after: FinishedRun) -> list[str]:
 class ScoreChange(NamedTuple):
     """A tutor's headline score on a task in two runs.
 
-    difference: the later score minus the earlier one, or the reason for its absence.
+    second: None if the second run has none; difference: the later score minus the earlier one, or the reason for its
+    absence.
     """
 
     card: Card
     label: str
     first: ReportedScore
-    second: ReportedScore
+    second: ReportedScore | None
     difference: Difference | str
 
     def row(self, equivalence: float, comparisons: int) -> dict[str, Any]:
@@ -348,13 +323,13 @@ class ScoreChange(NamedTuple):
         row: dict[str, Any] = {
             "task": f"{self.card.benchmark}/{self.card.task}",
             "label": self.label,
-            "metric": self.second.metric,
+            "metric": self.first.metric,
             "first": number_cell(self.first.value),
-            "second": number_cell(self.second.value),
+            "second": number_cell(self.second.value if self.second else None),
         }
         if isinstance(self.difference, str):
             return row | {"value": None, "low": None, "high": None, "verdict": self.difference}
-        higher = self.card.metrics[self.second.metric].higher_is_better is not False
+        higher = self.card.metrics[self.first.metric].higher_is_better is not False
         contrast = contrast_of(self.difference, higher, equivalence, comparisons)
         return row | {
             "value": self.difference.value,
@@ -373,21 +348,19 @@ class ScoreChange(NamedTuple):
 
 
 def score_changes(before: FinishedRun, after: FinishedRun) -> Iterator[ScoreChange]:
-    """Yield the change of each tutor's headline score on each task that has one in both runs."""
-    both = [name for name in before.plan.benchmarks if name in after.plan.benchmarks]
-    for benchmark in both:
-        cards = {loaded.card.task: loaded.card for loaded in after.plan.benchmarks[benchmark]}
+    """Yield the change of each headline score of the first run."""
+    for benchmark, loaded_cards in before.plan.benchmarks.items():
+        cards = {loaded.card.task: loaded.card for loaded in loaded_cards}
         shared = {task: items_in_both(before, after, card) for task, card in cards.items()}
-        for tutor in (name for name in before.plan.run.tutors if name in after.plan.run.tutors):
-            firsts = {score.task: score for score in before.headlines(tutor) if score.benchmark == benchmark}
-            indexes = [index_grades(grades_of_run(run.plan, run.results, benchmark, tutor)) for run in (after, before)]
-            for score in after.headlines(tutor):
-                first = firsts.get(score.task)
-                if score.benchmark != benchmark or first is None or score.task not in cards:
-                    continue
-                card, label = cards[score.task], display_label(after.plan, tutor)
-                change = difference_of_runs(card, first, score, shared[score.task], indexes)
-                yield ScoreChange(card, label, first, score, change)
+        for tutor in before.plan.run.tutors:
+            seconds = {score.task: score for score in after.headlines(tutor) if score.benchmark == benchmark}
+            runs = (after, before) if seconds else ()
+            indexes = [index_grades(grades_of_run(run.plan, run.results, benchmark, tutor)) for run in runs]
+            for first in before.headlines(tutor):
+                if first.benchmark == benchmark and first.task in cards:
+                    card, second = cards[first.task], seconds.get(first.task)
+                    change = difference_of_runs(card, first, second, shared[first.task], indexes)
+                    yield ScoreChange(card, display_label(before.plan, tutor), first, second, change)
 
 
 def items_in_both(before: FinishedRun, after: FinishedRun, card: Card) -> list[Item]:
@@ -397,13 +370,15 @@ def items_in_both(before: FinishedRun, after: FinishedRun, card: Card) -> list[I
 
 
 def difference_of_runs(
-    card: Card, first: ReportedScore, second: ReportedScore, shared: list[Item], indexes: Sequence[GradeIndex]
+    card: Card, first: ReportedScore, second: ReportedScore | None, shared: list[Item], indexes: Sequence[GradeIndex]
 ) -> Difference | str:
     """Return the paired difference on the items in both runs, or the reason for its absence.
 
     first, second: the score in the earlier and in the later run; shared: items in both runs; indexes: the tutor's
     grades in the later run, then in the earlier run.
     """
+    if second is None:
+        return "no score in the second run"
     if first.metric != second.metric:
         return f"different headline metric in the first run: {first.metric}"
     if first.by != second.by:
