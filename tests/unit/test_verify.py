@@ -239,7 +239,7 @@ def test_a_signed_run_is_checked_by_its_key(
     assert "signed (to check the signer, pass --signed-by KEY.pub)" in caplog.text
     with pytest.raises(UserError, match=rf"{SIGNATURE} is not a valid signature by a key in"):
         verify(tmp_path / "run.zip", signed_by=keys / "other.pub")
-    with unpack_run(tmp_path / "run.zip") as folder:
+    with unpack_run(tmp_path / "run.zip") as (folder, _):
         shutil.copytree(folder, tmp_path / "forged")
     rewrite(tmp_path / "forged/README.md", lambda text: f"{text}\nmore")
     update_checksum(tmp_path / "forged", "README.md")
@@ -510,9 +510,11 @@ def test_nothing_is_unpacked_before_it_is_counted(
     out = zipped(shared, tmp_path / "run.zip")
     with zipfile.ZipFile(out, "a") as archive:
         archive.writestr("added", b"x")
-    monkeypatch.setattr(zipfile.ZipFile, "extractall", lambda *_: pytest.fail("unpacked"))
     with pytest.raises(UserError, match="added was added"):
         verify(out)
+    monkeypatch.setattr(zipfile.ZipFile, "extractall", lambda *_: pytest.fail("unpacked"))
+    with pytest.raises(UserError, match="--most-mb"):
+        verify(out, most_mb=0.1)
 
 
 def test_a_recomputed_file_is_compared_even_if_it_was_deleted(run: Path, tmp_path: Path) -> None:
@@ -595,7 +597,8 @@ def test_a_run_with_a_data_folder_of_its_sender_is_recomputed(shared: Path, tmp_
     shutil.copytree(shared, folder)
     with_missing_data_dir(folder)
     update_checksum(folder, "results/report/config.yaml")
-    recomputed = verifying.recompute_jobs(plan_of_run(folder / "results/report"), folder)
+    jobs = jobs_of_run(plan_of_run(folder / "results/report"), folder / "results")
+    recomputed = verifying.recompute_jobs(jobs, folder / "results")
     assert recomputed.faults == [] and SCORES in recomputed.names
 
 

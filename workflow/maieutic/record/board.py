@@ -32,7 +32,6 @@ from maieutic.record.planned_jobs import config_of_any_machine, folder_of_run, j
 from maieutic.record.received import (
     ASK_SENDER,
     MOST_RUN_MB,
-    check_checksums,
     check_json_sizes,
     error_text,
     unpack_run,
@@ -122,9 +121,8 @@ def received_submission(archive: Path, place: Path, most_mb: float) -> Submissio
     Raises UserError that names the file and the first value at fault.
     """
     name = archive.stem if archive.suffix == ".zip" else archive.name
-    with unpack_run(archive, most_mb) as folder:
+    with unpack_run(archive, most_mb) as (folder, listed):
         try:
-            listed = check_checksums(folder)
             check_json_sizes(folder, listed)
             run = single_run_folder(folder)
             plan, results = plan_of_run(run), results_folder_of(run)

@@ -98,7 +98,7 @@ def run_folder_at(place: Path) -> Iterator[Path]:
     if place.is_dir():  # a shared folder, or a checkout with one run in its results folder
         yield single_run_folder(place)
         return
-    with unpack_run(place) as folder:
+    with unpack_run(place) as (folder, _):
         yield single_run_folder(folder)
 
 

@@ -58,17 +58,16 @@ def error_text(error: BaseException) -> str:
 
 
 @contextmanager
-def unpack_run(received: Path, most_mb: float = MOST_RUN_MB) -> Iterator[Path]:
-    """Yield the folder of a received run. An archive is unpacked into a temporary folder.
+def unpack_run(received: Path, most_mb: float = MOST_RUN_MB) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Yield the folder of a received run, and its checksums. An archive is unpacked into a temporary folder.
 
     Names, types, number and total size of the files are checked before unpacking. most_mb: maximum total size of the
     files, in MB (2^20 bytes). Raises UserError with all faults in one line.
     """
     if received.is_dir():
         entries = files_in_folder(received)
-        has_manifest = MANIFEST in entries and entries[MANIFEST].fault is None
-        check_entries(received, entries, read_manifest_file(received) if has_manifest else None, most_mb)
-        yield received
+        check_entries(received, entries, most_mb)
+        yield received, check_checksums(received, received, entries)
         return
     if not received.exists():
         raise UserError(str(received), "not found", "pass the folder or .zip file that maieutic share wrote")
@@ -90,12 +89,11 @@ def unpack_run(received: Path, most_mb: float = MOST_RUN_MB) -> Iterator[Path]:
                 if twice:
                     raise UserError(str(received), f"it contains {twice} duplicate file names", ASK_SENDER)
                 entries = {info.filename: archived_file(info) for info in listed if not info.is_dir()}
-                manifest = read_archived_manifest(archive, received) if MANIFEST in entries else None
-                check_entries(received, entries, manifest, most_mb)
+                check_entries(received, entries, most_mb)
                 archive.extractall(place, entries)  # without empty folders
         except ARCHIVE_ERRORS as error:
             raise UserError(str(received), f"cannot be unpacked: {error_text(error)}", ASK_SENDER) from None
-        yield Path(place)
+        yield Path(place), check_checksums(received, Path(place), entries)
 
 
 def archived_file(info: zipfile.ZipInfo) -> ReceivedFile:
@@ -159,40 +157,13 @@ def check_index(received: Path) -> None:
         )
 
 
-def read_archived_manifest(archive: zipfile.ZipFile, received: Path) -> dict[str, str]:
-    """Return the checksums in an archive's manifest, by file name."""
-    with archive.open(MANIFEST) as handle:
-        return parse_manifest(handle.read(LONGEST_INDEX + 1), received)
+def check_entries(received: Path, entries: Mapping[str, ReceivedFile], most_mb: float) -> None:
+    """Raise UserError if a file has a fault, or if the files are too many or too large.
 
-
-def parse_manifest(content: bytes, received: Path) -> dict[str, str]:
-    """Return the checksums in a manifest, by file name. Raises UserError if a line is not a checksum and a name."""
-    if len(content) > LONGEST_INDEX:
-        raise UserError(str(received), f"{MANIFEST} is larger than {LONGEST_INDEX // MB} MB", ASK_SENDER)
-    listed = {}
-    for number, line in enumerate(content.decode("utf-8", "replace").removesuffix("\n").split("\n"), 1):
-        if not (match := MANIFEST_LINE.fullmatch(line)):
-            raise UserError(
-                str(received),
-                f"{MANIFEST}, line {number}: expected a SHA-256 and a name, found {line[:80]!r}",
-                ASK_SENDER,
-            )
-        listed[match[2]] = match[1]
-    return listed
-
-
-def check_entries(
-    received: Path, entries: Mapping[str, ReceivedFile], manifest: Mapping[str, str] | None, most_mb: float
-) -> None:
-    """Raise UserError if a file has a fault, or if the files differ from the manifest or are too many or too large.
-
-    entries: files by name; manifest: checksums by file name, or None if there is no manifest; most_mb: maximum total
-    size of the files, in MB.
+    entries: files by name; most_mb: maximum total size of the files, in MB.
     """
     faults = [f"{name[:MOST_ERROR_CHARACTERS]!r}: {problem}" for name in entries if (problem := name_fault(name))]
     faults += [f"{name} {entry.fault}" for name, entry in entries.items() if entry.fault]
-    if manifest is not None:
-        faults += manifest_differences(entries.keys(), manifest.keys())
     if len(entries) > MOST_FILES:
         faults.append(f"it contains more than {MOST_FILES:,} files")
     if faults:
@@ -229,24 +200,38 @@ def join_faults(faults: list[str]) -> str:
     return "; ".join([*faults[:MOST_LISTED_FAULTS], *([f"and {more} more"] if more > 0 else [])])
 
 
-def read_manifest_file(folder: Path) -> dict[str, str]:
-    """Return the checksums in a folder's manifest, by file name."""
+def read_manifest(received: Path, folder: Path) -> dict[str, str]:
+    """Return the checksums in a manifest, by file name. Raises UserError if a line is not a checksum and a name."""
     with open(folder / MANIFEST, "rb") as handle:
-        return parse_manifest(handle.read(LONGEST_INDEX + 1), folder)
+        content = handle.read(LONGEST_INDEX + 1)
+    if len(content) > LONGEST_INDEX:
+        raise UserError(str(received), f"{MANIFEST} is larger than {LONGEST_INDEX // MB} MB", ASK_SENDER)
+    listed = {}
+    for number, line in enumerate(content.decode("utf-8", "replace").removesuffix("\n").split("\n"), 1):
+        if not (match := MANIFEST_LINE.fullmatch(line)):
+            problem = f"{MANIFEST}, line {number}: expected a SHA-256 and a name, found {line[:80]!r}"
+            raise UserError(str(received), problem, ASK_SENDER)
+        listed[match[2]] = match[1]
+    return listed
 
 
-def check_checksums(folder: Path) -> dict[str, str]:
-    """Check all checksums of an unpacked run and return them by file name. Raises UserError naming altered files."""
-    if not (folder / MANIFEST).is_file():
-        raise UserError(str(folder), f"it has no {MANIFEST}", "pass the folder or .zip file that maieutic share wrote")
-    listed = read_manifest_file(folder)
-    faults = [
+def check_checksums(received: Path, folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Check all checksums of an unpacked run and return them by file name. Raises UserError naming altered files.
+
+    names: names of the run's files.
+    """
+    if MANIFEST not in names:
+        raise UserError(
+            str(received), f"it has no {MANIFEST}", "pass the folder or .zip file that maieutic share wrote"
+        )
+    listed = read_manifest(received, folder)
+    faults = manifest_differences(names, listed) or [
         f"{name} was altered: its checksum differs"
         for name, digest in sorted(listed.items())
         if sha256_of(folder / name) != digest
     ]
     if faults:
-        raise UserError(str(folder), join_faults(faults), ASK_SENDER)
+        raise UserError(str(received), join_faults(faults), ASK_SENDER)
     return listed
 
 

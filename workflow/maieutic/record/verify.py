@@ -24,7 +24,6 @@ from maieutic.record.received import (
     ASK_SENDER,
     MOST_LISTED_FAULTS,
     MOST_RUN_MB,
-    check_checksums,
     check_json_sizes,
     error_text,
     unpack_run,
@@ -62,8 +61,7 @@ def verify(received: Path, /, *, signed_by: Path | None = None, most_mb: float =
     Raises:
         UserError: has a line for each fault
     """
-    with unpack_run(received, most_mb) as folder:
-        listed = check_checksums(folder)
+    with unpack_run(received, most_mb) as (folder, listed):
         signature = check_signature(received, folder, signed_by)
         check_json_sizes(folder, listed)
         try:
