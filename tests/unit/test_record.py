@@ -34,13 +34,14 @@ from maieutic.record import verify as verifying
 from maieutic.record.compare import ScoreChange, compare, decide_gate
 from maieutic.record.crate import ServerCost, StageCost, format_quantities, with_server_shares
 from maieutic.record.export import export
-from maieutic.record.file_comparison import nearly_equal
+from maieutic.record.file_comparison import nearly_equal, table_difference
 from maieutic.record.finished_run import (
+    COMPARED_COLUMNS,
+    keep_run,
     kept_files,
     load_finished_run,
     plan_of_run,
 )
-from maieutic.record.finished_run import keep_run
 from maieutic.record.share import share
 from maieutic.record.verify import verify
 from maieutic.report import write_report
@@ -501,6 +502,9 @@ def test_a_gate_decides_by_the_interval(
     change = ScoreChange(card, "Always 0", score, score, difference)
     decision, [printed] = decide_gate([change], "mathtutorbench/problem_solving", margin)
     assert decision == code and line in printed, why
+    lost = ScoreChange(card, "Always 0", score, None, "no score in the second run")
+    decision, [printed] = decide_gate([lost], "accuracy", 1.0)
+    assert decision == 4 and printed.endswith("open, no score in the second run"), "a lost score is no pass"
     with pytest.raises(UserError, match="no score of both runs is named bleu"):
         decide_gate([change], "bleu", margin)
 
@@ -538,6 +542,16 @@ def test_a_run_is_compared_by_its_name(
     monkeypatch.chdir(tmp_path)
     compare(Path("trial"), Path("trial"), page=tmp_path / "compare.html")
     assert capsys.readouterr().out.count("  the same") == 3
+
+
+def test_scores_of_fewer_items_are_not_taken_for_a_runs_own() -> None:
+    """The value of a later run with a smaller limit may be equal: only n and the interval differ."""
+    row = ["x"] * (len(COMPARED_COLUMNS) - 4)
+    kept, later = (
+        [COMPARED_COLUMNS, [*row, "0.0", "0.0", *cells]] for cells in (("0.71", "3"), ("0.84", "2"))
+    )
+    assert table_difference(kept, later) == f"row {'/'.join(row)}, high: found '0.71', recomputed '0.84'"
+    assert table_difference(kept, kept) is None
 
 
 @pytest.mark.parametrize(("readers", "line"), [
