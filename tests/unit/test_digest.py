@@ -506,14 +506,14 @@ EXPENSIVE = {
         "replies.sentences", "core.thinking", "serving.weights",
     },
     "tune-tutor": {
-        "config.curation", "config.models", "core.parent_process", "curation.encoding", "curation.processes",
+        "config.curation", "config.models", "core.parent_process", "curation.encoding",
         "curation.training", "curation.tuning", "replies.generate", "rewards.checkpoints", "rewards.loading",
         "rewards.training", "serving.weights",
     },
     "make-components": {
         "config.curation", "config.models", "config.thinking", "config.prompts", "core.yaml_files", "core.paths", "core.records", "core.states", "core.thinking",
         "curation.components", "curation.stage_runner", "curation.parsers", "curation.pipeline", "curation.records", "curation.rules",
-        "curation.standards", "curation.texts", "curation.dialogues", "graders.choices", "graders.solution_numbers", "core.options", "graders.number_words", "graders.numerals", "graders.passages", "graders.reading", "graders.words",
+        "curation.standards", "curation.dialogues", "graders.choices", "graders.solution_numbers", "core.options", "graders.number_words", "graders.numerals", "graders.passages", "graders.reading", "graders.words",
         "replies.generate", "serving.answers", "serving.backends", "serving.client", "serving.pictures", "serving.refusals", "serving.responses", "serving.waits", "serving.weights",
     },
 }  # fmt: skip

@@ -7,7 +7,7 @@ COMMANDS = {
         "curation.pipeline:write_flows",
         "curation.pipeline:write_dialogues",
         "curation.quality:measure_curation",
-        "curation.rating:rate_dialogues",
+        "curation.quality:rate_dialogues",
         "curation.sets:assemble_sets",
         "curation.sets:clean_training_set",
         "curation.sets:fetch_curated",

@@ -20,9 +20,9 @@ from maieutic.curation.records import (
     Seed,
     Standard,
     StudentSolution,
+    numbered_steps,
 )
 from maieutic.curation.stage_runner import StageRunner, gather_all
-from maieutic.curation.texts import numbered_steps
 
 STAGES = (
     *("tag_domain", "tag_cluster", "tag_standard", "validate_seed"),

@@ -11,10 +11,9 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, safe_cell
 from maieutic.core.tables import read_table
 from maieutic.curation.parsers import Decision
-from maieutic.curation.records import Components, Dialogue, DialogueTurn, Flow, Level, Outcome
+from maieutic.curation.records import Components, Dialogue, DialogueTurn, Flow, Level, Outcome, numbered_steps
 from maieutic.curation.rules import AcceptedProduct, ProductRejected, StageAnswer, accept_kept_flow
 from maieutic.curation.stage_runner import StageRunner
-from maieutic.curation.texts import numbered_steps
 
 VERIFY, BY_PEOPLE = "verify_flow", "people"
 STAGES_OF_FLOWS = ("flow", VERIFY)

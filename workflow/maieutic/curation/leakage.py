@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maieutic.core.records import Item
-from maieutic.curation.texts import folded_words
+from maieutic.curation.records import folded_words
 
 log = logging.getLogger(__name__)
 SHINGLE = 5  # number of words in a sequence; texts are compared by the sequences that they share

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from maieutic.core.records import Record
@@ -163,3 +165,16 @@ class Outcome(Record):
     product: Any = None
     judged: Any = None
     earlier: list[Rejection] = []
+
+
+WORD = re.compile(r"[^\W_]+")
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the case-folded words of a text in any script."""
+    return WORD.findall(text.casefold())
+
+
+def numbered_steps(steps: Sequence[str]) -> str:
+    """Return steps as text, with one numbered step per line, as in KMP-Bench's Figure 11."""
+    return "\n".join(f"Step {number}: {step}" for number, step in enumerate(steps, 1))

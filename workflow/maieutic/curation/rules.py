@@ -16,8 +16,7 @@ from maieutic.curation.parsers import (
     Validation,
     equal_answers,
 )
-from maieutic.curation.records import Feedback, Flow
-from maieutic.curation.texts import folded_words
+from maieutic.curation.records import Feedback, Flow, folded_words
 
 MOST_PRINCIPLES = 2  # maximum number of principles per tutor turn (KMP-Bench, section 2.3)
 

@@ -20,8 +20,7 @@ from maieutic.curation import parsers, rules
 from maieutic.curation.examples import ChatSource, MixExamples
 from maieutic.curation.parsers import PARSERS
 from maieutic.curation.pipeline import STAGE_ORDER, STAGES, MakeComponents, WriteDialogues, WriteFlows
-from maieutic.curation.quality import MeasureCuration
-from maieutic.curation.rating import RateDialogues
+from maieutic.curation.quality import MeasureCuration, RateDialogues
 from maieutic.curation.rules import RULES
 from maieutic.curation.seeds import MakeSeeds, SeedSource
 from maieutic.curation.sets import AssembleSets, CleanTrainingSet

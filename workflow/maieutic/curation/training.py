@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,10 +18,12 @@ from maieutic.config.curation import FineTuning
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
+from maieutic.core.parent_process import PARENT_VARIABLE, tie_to_parent
 from maieutic.curation.encoding import EncodedChats, load_chat_tokenizer
 from maieutic.rewards.checkpoints import SaveByTime, make_callback
 from maieutic.rewards.progress_callback import ProgressLog
 from maieutic.rewards.training import freeze_token_embeddings, shared_arguments
+from maieutic.serving.environment_allow_list import inherited_environment
 
 HISTORY_KEYS = ("step", "loss", "learning_rate", "grad_norm", "mean_token_accuracy")
 HISTORY = "history.json"
@@ -256,3 +259,48 @@ def merge_adapters(folder: Path, training: TutorTraining) -> Any:
     model = PeftModel.from_pretrained(base, folder).merge_and_unload()
     shutil.rmtree(folder)
     return model
+
+
+SPEC = "training.spec.json"
+
+
+def train_in_processes(training: TutorTraining) -> None:
+    """Run a training in `training.processes` processes on this machine. Raises UserError if one of them fails.
+
+    The processes find each other through a free port that the launcher chooses.
+    """
+    spec = training.out / SPEC
+    spec.write_text(training.model_dump_json(), encoding="utf-8")
+    line = [sys.executable, "-m", __name__]
+    launcher = [
+        *line, "launch", f"--nproc-per-node={training.processes}", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0",
+        "--max-restarts=0", "-m", __name__, "train", str(spec),
+    ]  # fmt: skip
+    status = subprocess.run(
+        launcher, env={**inherited_environment(os.environ), PARENT_VARIABLE: str(os.getpid())}
+    ).returncode
+    spec.unlink()
+    if status:
+        raise UserError(
+            f"tunings.{training.tuning}",
+            f"one of the {training.processes} training processes failed (status {status})",
+            "correct the error shown above, then run again: the training resumes from its last checkpoint",
+        )
+
+
+def main(arguments: list[str]) -> None:
+    """Run `launch ARGUMENTS` (torch's launcher) or `train FILE` (one process of a training)."""
+    tie_to_parent()
+    if arguments[0] == "launch":
+        from torch.distributed.run import main as launch
+
+        launch(arguments[1:])
+    else:
+        from maieutic.core.logs import log_to
+
+        log_to(None)
+        train_tutor(TutorTraining.model_validate_json(Path(arguments[1]).read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

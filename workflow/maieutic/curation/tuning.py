@@ -17,8 +17,14 @@ from maieutic.core.files import atomic_file, read_json_lines, sha256_of, write_j
 from maieutic.core.jobs import Job
 from maieutic.core.journal import canonical_digest, take_lock
 from maieutic.curation.encoding import IGNORED, EncodedChats, encode_chats, load_chat_tokenizer
-from maieutic.curation.processes import train_in_processes
-from maieutic.curation.training import HISTORY, TutorTraining, in_four_bits, save_examples, train_tutor
+from maieutic.curation.training import (
+    HISTORY,
+    TutorTraining,
+    in_four_bits,
+    save_examples,
+    train_in_processes,
+    train_tutor,
+)
 from maieutic.rewards import loading
 from maieutic.rewards.checkpoints import discard_checkpoints, resume_from
 from maieutic.rewards.training import RUNTIME_ONLY, recreate_folder
