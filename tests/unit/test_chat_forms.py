@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from maieutic.benchmarks.kmpbench.orca_math import orca_math_items
 from maieutic.core.errors import UserError
-from maieutic.curation.examples import UnsuitableChatError, chat_of
-from maieutic.curation.examples import ChatSource, chats
+from maieutic.curation.examples import ChatSource, UnsuitableChatError, chat_of, chats
 from maieutic.curation.seeds import SeedSource, seeds_of
 
 ULTRACHAT = {"id": "0", "data": ["How can cross training help?", "It can help in several ways.", "Which?", "Strength."]}

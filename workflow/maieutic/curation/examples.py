@@ -1,7 +1,7 @@
 """Training examples of a fine-tuned tutor: chats mixed from several sources, without evaluation problems.
 
-Conversations in public chat data are recognised by their fields, which are quoted from the data sets' cards (README.md of
-their hub repositories). These conversions were never run on the real files.
+Conversations in public chat data are recognised by their fields, which are quoted from the data sets' cards (README.md
+of their hub repositories). These conversions were never run on the real files.
 
 - `messages`, a list of `role` and `content`: this project, and HuggingFaceH4/ultrachat_200k.
 - UltraChat (stingning/ultrachat): "a json dict containing the data id and dialogue data in a list format", in `data`;
@@ -165,7 +165,7 @@ def sample_by_shares(
     return [chosen[key] for key in ranked_by_seed(chosen, seed)]
 
 
-# formats of public chat data --------------------------------------------------------------------------------------------
+# formats of public chat data ------------------------------------------------------------------------------------------
 Chat = list[dict[str, str]]
 SHARE_GPT_ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
 SINGLE_TURN_ROLES = {"STUDENT": "user", "QUESTION": "user", "TEACHER": "assistant", "ANSWER": "assistant"}

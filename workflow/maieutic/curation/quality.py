@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from maieutic.core.jobs import Job
 from maieutic.core.records import read_records
 from maieutic.curation.leakage import duplicates
 from maieutic.curation.records import PRINCIPLES, Components, Dialogue, Flow, Outcome, Seed, folded_words
-from maieutic.curation.sets import count_words, lengths, problems_in
+from maieutic.curation.sets import count_words, dialogue_facts, problems_in
 from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.judges.judging import JudgeWork
 from maieutic.judges.questions import Case
@@ -24,7 +23,6 @@ from maieutic.serving.backends import JobFiles
 
 log = logging.getLogger(__name__)
 MOST_TEXTS = 200  # maximum number of texts in self-BLEU, whose cost grows with the square of the number of texts
-STAGES_THAT_RECOMPUTE = ("validate_seed", "solve_follow_up", "solve_similar")
 
 
 class MeasureCuration(Job):
@@ -59,9 +57,8 @@ def measure_curation(
     ]
     problems = [*((seed.id, seed.problem) for seed in seed_records), *new]
     tutor = [turn.text for dialogue in dialogue_records for turn in dialogue.turns if turn.speaker == "tutor"]
-    principle_counts = Counter(
-        name for dialogue in dialogue_records for turn in dialogue.turns for name in turn.principles or ()
-    )
+    facts = dialogue_facts(dialogue_records)
+    principles = {name: facts["principles"].get(name, 0) for name in PRINCIPLES}
     write_json(
         out,
         {
@@ -71,17 +68,13 @@ def measure_curation(
             "flows": len(read_records(flows, Flow)),
             "dialogues": len(dialogue_records),
             "stages": stage_yields(outcome_records, job.stages),
-            "recomputed": recomputed_answers(outcome_records),
             "duplicates": {"of": len(problems), "duplicates": len(duplicates(problems, job.near_duplicate))},
             "diversity": {"problems": diversity([text for _, text in new]), "tutor": diversity(tutor)},
             "exchanges": Counter(len(dialogue.turns) // 2 for dialogue in dialogue_records),
             "words_of_turns": [round(mean_words(dialogue)) for dialogue in dialogue_records],
-            "exchanges_and_words": {
-                "exchanges": lengths([len(dialogue.turns) // 2 for dialogue in dialogue_records]),
-                "words": lengths([count_words(turn.text) for dialogue in dialogue_records for turn in dialogue.turns]),
-            },
-            "principles": {name: principle_counts[name] for name in PRINCIPLES},
-            "balance": evenness_of([principle_counts[name] for name in PRINCIPLES]),
+            "dialogue_facts": facts,
+            "principles": principles,
+            "balance": evenness_of(list(principles.values())),
             "flow_of_seeds": [
                 {"domain": domain, "grade": grade, "source": source, "n": n}
                 for (domain, grade, source), n in sorted(
@@ -118,16 +111,6 @@ def stage_yields(outcomes: Iterable[Outcome], stages: Sequence[str]) -> list[dic
     ]
 
 
-def recomputed_answers(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
-    """Return, for each stage in which models solve given problems, the numbers of problems and of confirmed answers."""
-    counters: dict[str, Counter[str]] = {stage: Counter() for stage in STAGES_THAT_RECOMPUTE}
-    for outcome in outcomes:
-        if outcome.stage in counters:
-            counters[outcome.stage]["of"] += 1
-            counters[outcome.stage]["confirmed"] += outcome.reason is None
-    return {stage: {"of": counter["of"], "confirmed": counter["confirmed"]} for stage, counter in counters.items()}
-
-
 def diversity(texts: Sequence[str]) -> dict[str, Any]:
     """Return the shares of distinct 1-, 2- and 3-grams of words, and self-BLEU (0 to 100; low for diverse texts)."""
     tokens = [folded_words(text) for text in texts]
@@ -155,11 +138,9 @@ def self_bleu(texts: Sequence[str]) -> float | None:
 
 def evenness_of(counts: Sequence[int]) -> float | None:
     """Return the entropy of counts divided by its maximum (1 if all counts are equal); None if the counts sum to 0."""
-    total = sum(counts)
-    if not total:
-        return None
-    shares = [count / total for count in counts if count]
-    return round(-sum(share * math.log(share) for share in shares) / math.log(len(counts)), 4)
+    from scipy.stats import entropy
+
+    return round(float(entropy(counts, base=len(counts))), 4) if any(counts) else None
 
 
 TASK, TUTOR = "curation", "curated"

@@ -6,9 +6,10 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from maieutic.config.curation import read_stage, stage_names
@@ -19,7 +20,7 @@ from maieutic.core.records import Difference, Judgement, read_records
 from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
 from maieutic.curation.stage import EVALUATION_SHEET, FIGURES, RATINGS, TRAINING_SHEET, TUNED
 from maieutic.judges.questions import verdicts_by_criterion
-from maieutic.plan.plan import Plan
+from maieutic.report.contrasts import reversed_difference
 from maieutic.report.figures import BLUE, SERIES, to_svg
 from maieutic.report.sections import ReportInput, Section
 from maieutic.report.tables import display_label, read_json
@@ -30,7 +31,8 @@ COLUMNS = ("domain", "grade", "source")  # columns of KMP-Bench's Figure 6, from
 # Horizontal alignment of the block labels in each of COLUMNS.
 LABEL_ALIGNMENT: tuple[Literal["right", "center", "left"], ...] = ("right", "center", "left")
 GAP = 0.02  # vertical space between two blocks of a column, as a share of the chart's height
-CURVE = 20  # number of straight segments that approximate a band's curved edge
+# Places between two columns at which a band has the height of its left end, then of its right end
+BAND_ENDS = ((0.0, 0.35), (0.65, 1.0))
 
 
 def curation_page(run: ReportInput) -> dict[str, Any] | None:
@@ -125,55 +127,26 @@ def tuning_row(run: ReportInput, name: str) -> dict[str, Any] | None:
     }
 
 
-class Gain(NamedTuple):
-    """Difference in score between a tuned tutor and its base on one task, like the gain rows in KMP-Bench's tables."""
+def gains(run: ReportInput) -> list[Difference]:
+    """Return the paired differences, under robust scoring, between each tuned tutor of the run and its base.
 
-    tutor: str
-    base: str
-    benchmark: str
-    task: str
-    metric: str
-    value: float
-    low: float | None
-    high: float | None
-    p: float | None
-    n: int
-
-
-def gains(run: ReportInput) -> list[Gain]:
-    """Return the paired differences, under robust scoring, between each tuned tutor of the run and its base."""
-    pairs = dict(tuned_pairs(run.plan))
+    The tuned tutor is the first of each pair, like in the gain rows of KMP-Bench's tables.
+    """
+    bases = {
+        name: run.plan.config.tunings[model.weights.tuned].base
+        for name, model in run.plan.models.items()
+        if isinstance(model, VllmModel) and isinstance(model.weights, TunedWeights)
+    }
     rows = []
     for benchmark in run.plan.benchmarks:
         for record in read_json(paths.DIFFERENCES.within(run.results, benchmark=benchmark)) or []:
             difference = Difference.model_validate(record)
-            if difference.scoring != "robust" or difference.value is None:
-                continue
-            if pairs.get(difference.first) == difference.second:
-                sign, tutor, base = 1.0, difference.first, difference.second
-            elif pairs.get(difference.second) == difference.first:
-                sign, tutor, base = -1.0, difference.second, difference.first
-            else:
-                continue
-            ends = sorted(sign * end + 0.0 for end in (difference.low, difference.high) if end is not None)
-            low, high = (ends[0], ends[1]) if len(ends) == 2 else (None, None)
-            names = display_label(run.plan, tutor), display_label(run.plan, base)
-            p = difference.p if difference.p_holm is None else difference.p_holm
-            value = sign * difference.value + 0.0  # adding 0.0 turns -0.0 into 0.0, which prints without a sign
-            rows.append(Gain(*names, benchmark, difference.task, difference.metric, value, low, high, p, difference.n))
+            if bases.get(difference.second) == difference.first:
+                difference = reversed_difference(difference)
+            is_gain = bases.get(difference.first) == difference.second
+            if is_gain and difference.scoring == "robust" and difference.value is not None:
+                rows.append(difference)
     return rows
-
-
-def tuned_pairs(plan: Plan) -> list[tuple[str, str]]:
-    """Return (tuned tutor, base) for each tuned tutor of the run whose base model is also a tutor of the run."""
-    pairs = []
-    for name in plan.run.tutors:
-        model = plan.models[name]
-        if isinstance(model, VllmModel) and isinstance(model.weights, TunedWeights):
-            base = plan.config.tunings[model.weights.tuned].base
-            if base in plan.run.tutors:
-                pairs.append((name, base))
-    return pairs
 
 
 def histogram(counts: Mapping[int, int], title: str, width: int) -> str:
@@ -203,32 +176,6 @@ def bars(counts: Mapping[str, int], title: str) -> str:
     return to_svg(chart.properties(width=260, height=160))
 
 
-class Block(NamedTuple):
-    """A block in a column of KMP-Bench's Figure 6. low, high: its two edges, as shares of the chart's height."""
-
-    low: float
-    high: float
-
-
-def block_name(row: Mapping[str, Any], column: str) -> str:
-    """Return the name of the block to which a row of seed counts belongs in a column of KMP-Bench's Figure 6."""
-    return f"grade {row[column]}" if column == "grade" else str(row[column])
-
-
-def nodes_of(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Block]:
-    """Return the blocks in a column of KMP-Bench's Figure 6 by name. A block's height is its share of the seeds."""
-    counts: Counter[str] = Counter()
-    for row in rows:
-        counts[block_name(row, column)] += row["n"]
-    total = sum(counts.values())
-    available, place, nodes = 1 - GAP * (len(counts) - 1), 0.0, {}
-    for name in sorted(counts):
-        height = available * counts[name] / total
-        nodes[name] = Block(place, place + height)
-        place += height + GAP
-    return nodes
-
-
 def sankey(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return KMP-Bench's Figure 6 as SVG; an empty string without rows.
 
@@ -236,37 +183,30 @@ def sankey(rows: Sequence[Mapping[str, Any]]) -> str:
     """
     if not rows:
         return ""
-    nodes = {column: nodes_of(rows, column) for column in COLUMNS}
-    total = sum(row["n"] for row in rows)
-    points: list[dict[str, Any]] = []
-    for place, (left, right) in enumerate(pairwise(COLUMNS)):
-        flows: Counter[tuple[str, str]] = Counter()
-        for row in rows:
-            flows[block_name(row, left), block_name(row, right)] += row["n"]
-        tops = {(column, name): node.low for column in (left, right) for name, node in nodes[column].items()}
-        for (start, end), n in sorted(flows.items()):
-            heights = [n / total * (1 - GAP * (len(nodes[column]) - 1)) for column in (left, right)]
-            edges = tops[left, start], tops[right, end]
-            tops[left, start] += heights[0]
-            tops[right, end] += heights[1]
-            points += band(f"{place} {start} {end}", start, place, edges, heights)
-    areas = alt.Chart(pd.DataFrame(points)).mark_area(opacity=0.55).encode(
+    table = pd.DataFrame(rows)
+    table["grade"] = "grade " + table["grade"]
+    counts = {name: table.groupby(name)["n"].sum() for name in COLUMNS}
+    height = {name: (1 - GAP * (len(blocks) - 1)) / table["n"].sum() for name, blocks in counts.items()}  # of one seed
+    tops = {name: height[name] * (n.cumsum() - n) + GAP * np.arange(len(n)) for name, n in counts.items()}
+    points = []
+    for place, pair in enumerate(pairwise(COLUMNS)):
+        flows = table.groupby(list(pair), as_index=False)["n"].sum()
+        flows = flows.assign(start=flows[pair[0]], band=[f"{place} {number}" for number in flows.index])
+        for name, offsets in zip(pair, BAND_ENDS, strict=True):
+            low = flows[name].map(tops[name]) + height[name] * (flows.groupby(name)["n"].cumsum() - flows["n"])
+            edges = flows.assign(low=low, high=low + height[name] * flows["n"])
+            points += [edges.assign(x=place + offset) for offset in offsets]
+    areas = alt.Chart(pd.concat(points)).mark_area(opacity=0.55, interpolate="monotone").encode(
         x=alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1.1, 2.7])),
         y=alt.Y("low:Q", axis=None, scale=alt.Scale(domain=[0, 1], reverse=True)),
         y2="high:Q",
         detail="band:N",
-        color=alt.Color("from:N", legend=None, scale=alt.Scale(range=SERIES)),
+        color=alt.Color("start:N", legend=None, scale=alt.Scale(range=SERIES)),
     )  # fmt: skip
     layers = [areas]
-    for place, (column, align) in enumerate(zip(COLUMNS, LABEL_ALIGNMENT, strict=True)):
-        words = pd.DataFrame(
-            {
-                "x": place,
-                "y": (node.low + node.high) / 2,
-                "label": shorten_label(name),
-            }
-            for name, node in nodes[column].items()
-        )
+    for place, (name, align) in enumerate(zip(COLUMNS, LABEL_ALIGNMENT, strict=True)):
+        centres = tops[name] + height[name] * counts[name] / 2
+        words = pd.DataFrame({"x": place, "y": centres, "label": [shorten_label(str(text)) for text in centres.index]})
         shift = {"right": -6, "center": 0, "left": 6}[align]
         text = alt.Chart(words).mark_text(fontSize=11, align=align, dx=shift)
         layers.append(text.encode(x="x:Q", y="y:Q", text="label:N"))
@@ -276,24 +216,6 @@ def sankey(rows: Sequence[Mapping[str, Any]]) -> str:
 def shorten_label(name: str) -> str:
     """Return a block's name, shortened if it is too long to fit beside the block."""
     return name if len(name) <= 34 else f"{name[:33]}\u2026"
-
-
-def band(
-    name: str, start: str, place: int, tops: tuple[float, float], heights: Sequence[float]
-) -> list[dict[str, Any]]:
-    """Return the points of a band with curved edges between two columns of KMP-Bench's Figure 6.
-
-    name: name of the band; start: block at the band's left end, which sets its colour; place: index of the left column;
-    tops, heights: top and height of the band at its left and right end.
-    """
-    points = []
-    for step in range(CURVE + 1):
-        at = step / CURVE
-        eased = 3 * at**2 - 2 * at**3
-        low = tops[0] + (tops[1] - tops[0]) * eased
-        height = heights[0] + (heights[1] - heights[0]) * eased
-        points.append({"band": name, "from": start, "x": place + at, "low": low, "high": low + height})
-    return points
 
 
 PAGES = (Section("#/curation", "Curation", "curation", curation_page),)
