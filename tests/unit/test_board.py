@@ -308,9 +308,7 @@ def test_rows_with_other_numbers_of_cells_are_refused(cells: int, submission: Pa
     changed = [[*row, "1"] if cells > 0 else row[:cells] for row in rows]
     path.write_text("".join(f"{','.join(row)}\n" for row in changed), encoding="utf-8")
     write_manifest(folder)
-    with pytest.raises(
-        UserError, match=rf"^changed: leaderboards/{BENCHMARK}\.csv: found columns"
-    ):
+    with pytest.raises(UserError, match=rf"^changed: leaderboards/{BENCHMARK}\.csv: found columns"):
         board(tmp_path / "subs", out=tmp_path / "board")
 
 

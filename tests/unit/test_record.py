@@ -547,9 +547,7 @@ def test_a_run_is_compared_by_its_name(
 def test_scores_of_fewer_items_are_not_taken_for_a_runs_own() -> None:
     """The value of a later run with a smaller limit may be equal: only n and the interval differ."""
     row = ["x"] * (len(COMPARED_COLUMNS) - 4)
-    kept, later = (
-        [COMPARED_COLUMNS, [*row, "0.0", "0.0", *cells]] for cells in (("0.71", "3"), ("0.84", "2"))
-    )
+    kept, later = ([COMPARED_COLUMNS, [*row, "0.0", "0.0", *cells]] for cells in (("0.71", "3"), ("0.84", "2")))
     assert table_difference(kept, later) == f"row {'/'.join(row)}, high: found '0.71', recomputed '0.84'"
     assert table_difference(kept, kept) is None
 

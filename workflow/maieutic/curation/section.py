@@ -184,7 +184,7 @@ def sankey(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return ""
     table = pd.DataFrame(rows)
-    table["grade"] = "grade " + table["grade"]
+    table["grade"] = "grade " + table["grade"].astype(str)
     counts = {name: table.groupby(name)["n"].sum() for name in COLUMNS}
     height = {name: (1 - GAP * (len(blocks) - 1)) / table["n"].sum() for name, blocks in counts.items()}  # of one seed
     tops = {name: height[name] * (n.cumsum() - n) + GAP * np.arange(len(n)) for name, n in counts.items()}
