@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 from columns import quantity, spelt
 from maieutic.benchmarks.mrbench.predictions import score_predictions
-from maieutic.benchmarks.mrbench.section import cell_notes, is_attainable
 from maieutic.benchmarks.mrbench.releases import release_statistics
+from maieutic.benchmarks.mrbench.section import cell_notes, is_attainable
 from maieutic.config.rubrics import Criterion, Rubric
 from maieutic.core.errors import UserError
 from maieutic.core.records import (
