@@ -46,9 +46,8 @@ from maieutic.core.machine import this_machine
 from maieutic.core.records import Item
 from maieutic.curation.encoding import encode_chats
 from maieutic.curation.training import TutorTraining, build_trainer, save_examples
-from maieutic.rewards.prefix_sharing import passes_for
 from maieutic.rewards.scorer import Ids, Passes, score_all
-from maieutic.rewards.scoring import scored_dialogue
+from maieutic.rewards.scoring import passes_for, scored_dialogue
 from maieutic.rewards.training import EncodedPairs, run_trainer
 from maieutic.serving.conversations import encode_conversations, messages_to_score, system_instruction
 from maieutic.serving.weights import write_manifest

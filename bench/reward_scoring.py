@@ -23,9 +23,8 @@ from maieutic.benchmarks.mathtutorbench.mathdial_bridge import next_turn
 from maieutic.core.journal import Journal, ScoredConversation
 from maieutic.core.records import Item
 from maieutic.rewards.loading import load_classifier, load_tokenizer
-from maieutic.rewards.prefix_sharing import passes_for
 from maieutic.rewards.scorer import Ids, score_all
-from maieutic.rewards.scoring import scored_dialogue
+from maieutic.rewards.scoring import passes_for, scored_dialogue
 from maieutic.serving.conversations import encode_conversations, messages_to_score, system_instruction
 
 WARM = 4

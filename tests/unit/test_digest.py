@@ -498,7 +498,7 @@ EXPENSIVE = {
     },
     "score-rewards": {
         "serving.conversations", "config.models", "core.paths", "core.records", "rewards.loading", "rewards.scorer",
-        "rewards.scoring", "rewards.prefix_sharing", "serving.weights",
+        "rewards.scoring", "serving.weights",
     },
     "generate-replies": {
         "serving.backends", "replies.baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.answer_formats",

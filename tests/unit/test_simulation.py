@@ -27,9 +27,8 @@ from maieutic.simulation.converse import (
     simulate_conversations,
     wrong_claim,
 )
-from maieutic.simulation.records import ClaimAnswer, SimulatedConversation, SimulatedTurn
+from maieutic.simulation.records import ClaimAnswer, SimulatedConversation, SimulatedTurn, start_of, starts_of
 from maieutic.simulation.scores import CAVES, LEAKS, RESOLVED, TURNS, UNAIDED, claim_scores, tutor_scores
-from maieutic.simulation.starts import start_of, starts_of
 from run_configs import HOSTED, NOBODY
 from shipped import shipped
 

@@ -9,10 +9,9 @@ import pytest
 from built_replies import build
 from maieutic.core.records import Item, Reply, Turn
 from maieutic.graders.answers import read_final
-from maieutic.graders.spans import shortest_passage
 from maieutic.graders.steps import read_step
 from maieutic.graders.yes_no import read_yes_no
-from maieutic.replies.parsing import grades_of
+from maieutic.replies.parsing import grades_of, shortest_passage
 from test_built_replies import TABLES, parse
 
 READERS: dict[str, Callable[[str], object]] = {

@@ -28,8 +28,7 @@ from maieutic.replies.generate import (
 )
 from maieutic.serving.backends import JobFiles, backend_of
 from maieutic.serving.conversations import Message
-from maieutic.simulation.records import ClaimAnswer, SimulatedConversation, SimulatedTurn
-from maieutic.simulation.starts import Start, starts_of
+from maieutic.simulation.records import ClaimAnswer, SimulatedConversation, SimulatedTurn, Start, starts_of
 
 TUTOR_TOKENS = 512  # maximum number of tokens in one turn of a tutor
 GREETING = "Hello!"  # the student's greeting, if the dialogue begins with the tutor

@@ -20,8 +20,8 @@ from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import Checks, PlannedRequests, SlicePlan, WildcardValues
 from maieutic.replies.stage import tutor_weights
 from maieutic.simulation.converse import MeasureClaims, SimulateConversations
+from maieutic.simulation.records import CANNOT_START, WORK
 from maieutic.simulation.scores import ScoreSimulation
-from maieutic.simulation.starts import CANNOT_START, WORK
 
 JOURNALS = "results/journal/simulations/{simulation}"
 TUTOR_JOURNAL = Pattern(JOURNALS + "/tutors/{tutor}.jsonl")

@@ -3,7 +3,7 @@
 COMMANDS = {
     "Validation": (
         "validation.validation_jobs:score_labels",
-        "validation.model_card:write_model_card",
+        "validation.rewards:write_model_card",
         "validation.word_lists:judge_by_words",
         "validation.word_lists:judge_labelled_by_words",
         "validation.validation_jobs:validate_judge",

@@ -1,21 +1,71 @@
-"""Agreement of reward models and classifiers with people, on sets of pairs and on held-out labels.
+"""Agreement of reward models and classifiers with people, on sets of pairs and on held-out labels; model cards.
 
 Every number is a Score with an interval that is clustered by problem. The score's task names the set of pairs.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from maieutic.core.files import atomic_file
 from maieutic.core.jobs import SampledJob
 from maieutic.core.records import Labelling, Pair, PairReward, Score, read_records
 from maieutic.core.stats import MEAN, BootstrapSettings, Estimate, estimate_statistic
 from maieutic.judges.assignments import pairs_task
 from maieutic.rewards.overlap import dialogue_of, has_seen_reply, seen_dialogues, seen_replies
 from maieutic.scores.score import score_from_estimate, write_scores
+
+HERE = Path(__file__).parent
+FINAL_STEPS_SHARE = 0.1  # the card's loss and accuracy are averages over this last share of the training steps
+
+
+class WriteModelCard(SampledJob):
+    """Job for the model card of a reward model that was trained in this run."""
+
+    reward_model: str
+
+
+def write_model_card(
+    *, job: WriteModelCard, training: Path, pairs: Path, rewards: Path, counts: list[Path], out: Path
+) -> None:
+    """Write the model card, README.md, into the folder of the weights.
+
+    training: the model's training.json; rewards: the model's rewards for the test `pairs`; counts: one file per source
+    of training pairs, with the source's counts.
+    """
+    name, sampling = job.reward_model, BootstrapSettings(job.resamples, job.seed)
+    content = json.loads(training.read_text(encoding="utf-8"))
+    scores = reward_pair_scores(name, read_records(pairs, Pair), read_records(rewards, PairReward), sampling)
+    measured = {score.metric: score for score in scores}
+    history = content["history"]
+    last = history[-max(1, round(FINAL_STEPS_SHARE * len(history))) :] if history else []
+    environment = Environment(
+        loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    environment.filters["number"] = lambda value: "none" if value is None else f"{value:.3f}"
+    text = environment.get_template("card.md.jinja").render(
+        name=name,
+        train=content["settings"]["train"],
+        prompt=content["settings"]["prompt"],
+        longest=content["longest"],
+        counts=content["counts"],
+        pretraining=content.get("pretraining"),
+        shares=content["settings"]["train"].get("pretrain", {}) | content["settings"]["train"]["mix"],
+        steps=len(history),
+        loss=sum(step["loss"] for step in last) / len(last) if last else None,
+        accuracy=sum(step["accuracy"] for step in last) / len(last) if last else None,
+        sources=[json.loads(path.read_text(encoding="utf-8")) for path in counts],
+        measured=measured,
+    )
+    with atomic_file(out) as handle:
+        handle.write(text)
+
 
 TASK = "bridge_pairs"
 WITH_TIES = "accuracy_with_ties"

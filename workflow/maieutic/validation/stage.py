@@ -20,9 +20,8 @@ from maieutic.plan.inputs import entry_for_asking, label_files, rubric_files, ta
 from maieutic.plan.plan import Plan, training_pair_sources
 from maieutic.plan.slice_plan import Checks, Replacements, SlicePlan, unused_by_rubrics, unused_tables
 from maieutic.validation.leading_judge import ChooseJudge
-from maieutic.validation.model_card import WriteModelCard
 from maieutic.validation.probes import ValidateProbes
-from maieutic.validation.rewards import ValidateCriteria, ValidateRewardModel
+from maieutic.validation.rewards import ValidateCriteria, ValidateRewardModel, WriteModelCard
 from maieutic.validation.validation_jobs import (
     CheckJudges,
     CorrectByPeople,
