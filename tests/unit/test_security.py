@@ -23,7 +23,7 @@ from maieutic.core.terminal import say
 from maieutic.core.visible import script_safe_json, terminal_text, visible_text
 from maieutic.core.yaml_files import parse_yaml, read_yaml
 from maieutic.launch.config_files import check_config_files
-from maieutic.serving.environment_allow_list import inherited_environment
+from maieutic.serving.run_environment import inherited_environment
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 8)

@@ -23,7 +23,7 @@ from maieutic.curation.encoding import EncodedChats, load_chat_tokenizer
 from maieutic.rewards.checkpoints import SaveByTime, make_callback
 from maieutic.rewards.progress_callback import ProgressLog
 from maieutic.rewards.training import freeze_token_embeddings, shared_arguments
-from maieutic.serving.environment_allow_list import inherited_environment
+from maieutic.serving.run_environment import inherited_environment
 
 HISTORY_KEYS = ("step", "loss", "learning_rate", "grad_norm", "mean_token_accuracy")
 HISTORY = "history.json"

@@ -6,6 +6,8 @@
 - OpenAI's batch API: `custom_id` and `response.body`.
 - Chat messages: `messages`, the last of which is the assistant's reply.
 - A reply in the form of a message, a list of content parts, or a completion.
+
+A benchmark describes the format in which its authors release replies by a RecordedForm.
 """
 
 from __future__ import annotations
@@ -13,12 +15,31 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB
 from maieutic.core.json_text import json_value
+from maieutic.core.records import Item
 from maieutic.datasets.sources import read_source
+
+RecordedRecord = Mapping[str, Any]
+
+
+class RecordedForm(NamedTuple):
+    """Format of a benchmark's files of recorded replies.
+
+    task_of: function that returns the task of a file, given its path; tutors: function that maps each tutor in a record
+    to its reply; item: function that returns a record's item, with the variables for its prompt; several: True if a
+    file contains the replies of several tutors.
+    """
+
+    benchmark: str
+    task_of: Callable[[Path], str]
+    tutors: Callable[[RecordedRecord], Mapping[str, str]]
+    item: Callable[[RecordedRecord], Item]
+    several: bool = True
+
 
 ForeignRecord = dict[str, Any]
 MAX_UNPACKED_MB = 2048  # maximum size of an archive in MB when unpacked

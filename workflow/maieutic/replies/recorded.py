@@ -22,9 +22,8 @@ from maieutic.core.tables import check_columns, likely_column, rename_known_keys
 from maieutic.core.thinking import split_thinking
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
-from maieutic.replies.foreign_formats import read_foreign_replies
+from maieutic.replies.foreign_formats import RecordedForm, read_foreign_replies
 from maieutic.replies.generate import first_messages, first_prompt, turn_count, turn_prompt
-from maieutic.replies.recorded_form import RecordedForm
 
 log = logging.getLogger(__name__)
 REPLIES = ("reply", "replies", "response")  # columns that may contain the reply

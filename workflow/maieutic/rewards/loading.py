@@ -28,8 +28,8 @@ def take_device(name: str, machine: JobDevices, all_gpus: bool = False) -> str:
     name: name of the model in messages. Without GPUs, the function waits until memory is free.
     """
     from maieutic.serving.devices import lock_gpus
-    from maieutic.serving.environment_allow_list import remove_keys
     from maieutic.serving.eviction import wait_for_memory
+    from maieutic.serving.run_environment import remove_keys
 
     if not machine.gpus:
         asyncio.run(wait_for_memory(name))

@@ -23,8 +23,8 @@ from maieutic.core.errors import UserError
 from maieutic.core.machine import has_bfloat16
 from maieutic.core.parent_process import PARENT_VARIABLE
 from maieutic.serving.devices import Grant, gpu_names, lock_gpus
-from maieutic.serving.environment_allow_list import inherited_environment
 from maieutic.serving.eviction import wait_for_memory
+from maieutic.serving.run_environment import inherited_environment
 from maieutic.serving.weights import MANIFEST
 
 log = logging.getLogger(__name__)

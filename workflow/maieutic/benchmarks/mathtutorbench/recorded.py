@@ -14,7 +14,7 @@ from typing import Any
 from maieutic.config.cards import CARDS
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item
-from maieutic.replies.recorded_form import RecordedForm
+from maieutic.replies.foreign_formats import RecordedForm
 
 UTTERANCE_FIELD = "generated_teacher_utterance"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from maieutic.core.records import Item
 from maieutic.datasets.mrbench import TASK, dialogue_item, responses_of
-from maieutic.replies.recorded_form import RecordedForm
+from maieutic.replies.foreign_formats import RecordedForm
 
 
 def mrbench_replies(record: Mapping[str, Any]) -> dict[str, str]:
