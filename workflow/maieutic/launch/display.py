@@ -178,7 +178,7 @@ class RunDisplay:
             if event == "job_started":
                 jobs = getattr(record, "jobs", None) or []
                 self.watch.start([jobs] if isinstance(jobs, int) else jobs)
-            elif event == "group_info":  # jobs of one submission, of which no other event says that they start
+            elif event == "group_info":  # jobs of one submission: no other event reports their start
                 self.watch.start(job.jobid for job in getattr(record, "jobs", ()))
             elif event == "job_finished":
                 self.watch.finish(getattr(record, "job_id", -1))

@@ -229,10 +229,10 @@ def check_rows(plan: RulePlan, run: Path, results: Path, folder: Path) -> None:
 
 def check_numbers(plan: RulePlan, results: Path) -> None:
     """Raise UserError for the first grade or score of the submitted tutors that is not the recomputed one."""
-    own = [
+    jobs = [
         job for job in jobs_of_run(plan, results) if Path(job.outputs[0]).stem in plan.run.tutors and not job.validates
     ]
-    if faults := recompute_jobs(own, results).faults:
+    if faults := recompute_jobs(jobs, results).faults:
         place, _, fault = faults[0].partition(": ")
         raise UserError(place, fault, ASK_SENDER)
 

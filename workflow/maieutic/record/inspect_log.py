@@ -90,9 +90,13 @@ def inspect_sample(sample: Sample, model: str) -> dict[str, Any]:
     turn = sample.reply.turns[-1] if sample.reply.turns else None
     answer: dict[str, Any] = {"role": "assistant", "content": sample.reply.text, "source": "generate"}
     prompt = [{"source": "input", **message} for message in sample.sent]
-    asked = sum(turn.prompt_tokens or 0 for turn in sample.reply.turns)
-    answered = sum(turn.completion_tokens or 0 for turn in sample.reply.turns)
-    usage = {"input_tokens": asked, "output_tokens": answered, "total_tokens": asked + answered}
+    prompt_tokens = sum(turn.prompt_tokens or 0 for turn in sample.reply.turns)
+    completion_tokens = sum(turn.completion_tokens or 0 for turn in sample.reply.turns)
+    usage = {
+        "input_tokens": prompt_tokens,
+        "output_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
     scores = {}
     for grade in sample.grades:
         name = "/".join(

@@ -27,8 +27,8 @@ def grade_row(grade: Grade, benchmark: str, tutor: str, problem: str | None) -> 
     number = float(grade.value) if isinstance(grade.value, int | float) else None
     row = grade.model_dump() | {"benchmark": benchmark, "item": grade.id, "problem": problem, "tutor": tutor}
     texts = ("value", "gold", "raw", "why_none", "reason")
-    shown = {name: None if row[name] is None else without_direction_controls(str(row[name])) for name in texts}
-    return row | shown | {"number": number}
+    visible = {name: None if row[name] is None else without_direction_controls(str(row[name])) for name in texts}
+    return row | visible | {"number": number}
 
 
 def write_grades(run: FinishedRun, out: Path) -> None:
