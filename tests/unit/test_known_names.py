@@ -101,16 +101,13 @@ def test_exports_keep_these_names(name: str, run: Path, tmp_path: Path) -> None:
 
 
 EVERY_NAME = sorted({*figures.KNOWN_TO_SCRIPTS, *NAMES})
-ROW = {"scoring": "robust", "value": 0.5, "low": 0.4, "high": 0.6, "floor": 0.1, "ceiling": 0.9}
 LEVEL = {"value": 0.5, "low": 0.4, "high": 0.6, "paper": float("nan")}
 CHARTS: dict[str, Callable[[list[str]], str]] = {
-    "interval": lambda names: figures.interval_chart(pd.DataFrame([{"label": name, **ROW} for name in names]), "t"),
-    "outcome": lambda names: figures.outcome_chart(pd.DataFrame([{"label": name, "outcome": "right", "share": 1.0, "rank": 0} for name in names])),
     "value": lambda names: figures.value_chart({name: [0.1, 0.2] for name in names}, "t"),
-    "share": lambda names: figures.share_chart(pd.DataFrame([{"dimension": "d", "by": name, "label": name, "place": 0, "share": 1.0} for name in names])),
-    "levels": lambda names: figures.levels_chart(pd.DataFrame([{"level": name, "tutor": name, **LEVEL} for name in names]), "t", names),
+    "levels": lambda names: figures.levels_chart(pd.DataFrame([{"level": name, "series": name, **LEVEL} for name in names]), "t", names),
     "radar": lambda names: figures.radar_chart({name: [0.1, 0.2, 0.3] for name in names}, ["a", "b", "c"]),
-    "counts": lambda names: figures.counts_chart(pd.DataFrame([{"level": "l", "part": name, "count": 3} for name in names])),
+    "stacked": lambda names: figures.stacked_chart(pd.DataFrame([{"level": name, "part": name, "count": 3} for name in names]), "t"),
+    "panels": lambda names: figures.stacked_chart(pd.DataFrame([{"level": "l", "part": "p", "count": 1.0, "panel": name} for name in names]), "t", shares=True, facet="panel"),
 }  # fmt: skip
 
 

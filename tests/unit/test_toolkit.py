@@ -27,7 +27,6 @@ from maieutic.report.figures import (
     SCATTER_WIDTH,
     label_places,
     overlap,
-    share_chart,
 )
 from maieutic.rewards.embeddings import closeness
 from maieutic.run_plan import plan_of
@@ -177,9 +176,9 @@ def test_shares_of_labels_are_those_of_parsed_verdicts() -> None:
     data = labelled_data(dict(zip(keys, ["Yes", "No", "No"], strict=True)), dict.fromkeys(keys, "<b>x</b>"))
     verdicts = {"Judge": {("d1", "a", "Clear"): "Yes", ("d1", "b", "Clear"): "Yes", ("d2", "a", "Clear"): None}}
     shares = figures.label_shares(data, verdicts, ["Clear"])
-    assert shares[shares.by == "people"].share.tolist() == pytest.approx([1 / 3, 0, 2 / 3])
-    assert shares[shares.by == "Judge"].share.tolist() == [1, 0, 0], "shares of the parsed verdicts"
-    assert share_chart(shares).startswith("<svg ")
+    assert shares[shares.level == "people"]["count"].tolist() == pytest.approx([1 / 3, 0, 2 / 3])
+    assert shares[shares.level == "Judge"]["count"].tolist() == [1, 0, 0], "shares of the parsed verdicts"
+    assert shares.part.tolist()[:3] == ["first label", "second", "third"]
 
 
 def test_means_and_measures_are_rows_of_the_paper_and_of_judges() -> None:

@@ -21,7 +21,7 @@ from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
 from maieutic.curation.stage import EVALUATION_SHEET, FIGURES, RATINGS, TRAINING_SHEET, TUNED
 from maieutic.judges.questions import verdicts_by_criterion
 from maieutic.report.contrasts import reversed_difference
-from maieutic.report.figures import BLUE, SERIES, to_svg
+from maieutic.report.figures import SERIES, histogram, stacked_chart, to_svg
 from maieutic.report.sections import ReportInput, Section
 from maieutic.report.tables import display_label, read_json
 
@@ -57,10 +57,12 @@ def curation_part(run: ReportInput, name: str) -> dict[str, Any] | None:
         "sets": read_json(EVALUATION_SHEET.within(results, curation=name)),
         "training": training,
         "exchanges_chart": histogram(
-            {int(key): n for key, n in figures["exchanges"].items()}, "exchanges in a dialogue", 1
+            {int(key): n for key, n in figures["exchanges"].items()}, "exchanges in a dialogue", "dialogues", 1
         ),
-        "words_chart": histogram(Counter(figures["words_of_turns"]), "words per turn, mean of a dialogue", 5),
-        "principles_chart": bars(figures["principles"], "tutor's turns by principle") if figures["dialogues"] else "",
+        "words_chart": histogram(
+            Counter(figures["words_of_turns"]), "words per turn, mean of a dialogue", "dialogues", 5
+        ),
+        "principles_chart": principles_chart(figures["principles"]) if figures["dialogues"] else "",
         "sankey": sankey(figures["flow_of_seeds"]),
         "ratings": [row for judge in run.plan.run.judges for row in rating_rows(run, name, judge)],
     }
@@ -149,31 +151,10 @@ def gains(run: ReportInput) -> list[Difference]:
     return rows
 
 
-def histogram(counts: Mapping[int, int], title: str, width: int) -> str:
-    """Return a histogram of dialogues as SVG; an empty string if `counts` is empty.
-
-    counts: number of dialogues by value; title: title of the horizontal axis; width: width of a bin.
-    """
-    if not counts:
-        return ""
-    classes: Counter[int] = Counter()
-    for value, n in counts.items():
-        classes[value // width * width] += n
-    first, last = min(classes), max(classes)
-    names = {start: str(start) if width == 1 else f"{start}\u2013{start + width - 1}" for start in classes}
-    names |= {start: names.get(start, str(start)) for start in range(first, last + 1, width)}
-    rows = [{"class": names[start], "n": classes[start]} for start in range(first, last + 1, width)]
-    x = alt.X("class:N", sort=[str(row["class"]) for row in rows], title=title, axis=alt.Axis(labelAngle=0))
-    chart = alt.Chart(pd.DataFrame(rows)).mark_bar(color=BLUE)
-    return to_svg(chart.encode(x=x, y=alt.Y("n:Q", title="dialogues")).properties(width=260, height=160))
-
-
-def bars(counts: Mapping[str, int], title: str) -> str:
-    """Return a bar chart as SVG, with one bar per key in `counts`. title: title of the horizontal axis."""
-    table = pd.DataFrame({"kind": list(counts), "n": list(counts.values())})
-    chart = alt.Chart(table).mark_bar(color=BLUE)
-    chart = chart.encode(y=alt.Y("kind:N", sort=list(counts), title=None), x=alt.X("n:Q", title=title))
-    return to_svg(chart.properties(width=260, height=160))
+def principles_chart(counts: Mapping[str, int]) -> str:
+    """Return a chart of the tutor's turns by principle."""
+    rows = [{"level": name, "part": "turns", "count": n} for name, n in counts.items()]
+    return stacked_chart(pd.DataFrame(rows), "tutor's turns by principle")
 
 
 def sankey(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -22,7 +22,6 @@ from maieutic.core.visible import visible_text
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish. Marks also differ in shape or label.
 BLUE, ORANGE, GREY, GREEN, INK = "#0072B2", "#E69F00", "#8a8a8a", "#009E73", "#1b1f24"
-OUTCOME_COLOURS = {"right": BLUE, "wrong": ORANGE, "no answer": GREY}
 SERIES = [BLUE, ORANGE, GREEN, GREY, "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
 MANY_COLOURS = alt.Scale(scheme="tableau20")
 # Attributes to remove: styles, which the page's security policy blocks (page.css contains the necessary ones), and
@@ -102,55 +101,92 @@ def colours_of(names: Sequence[str]) -> alt.Scale:
     return alt.Scale(domain=list(names), range=SERIES) if len(names) <= len(SERIES) else MANY_COLOURS
 
 
-def interval_chart(table: pd.DataFrame, title: str) -> str:
-    """Draw every tutor's value and 95 % interval by scoring. Dashed lines mark each scoring's floor and ceiling.
+ZERO_LINE: Mapping[str, Sequence[float]] = {GREY: (0.0,)}
 
-    table: columns label, scoring, value, low, high, floor, ceiling.
+
+def levels_chart(
+    table: pd.DataFrame,
+    title: str,
+    series: Sequence[str],
+    bars: bool = False,
+    lines: Mapping[str, Sequence[float]] = ZERO_LINE,
+    domain: tuple[float, float] | None = None,
+) -> str:
+    """Draw the value and 95 % interval of each series at each level. A diamond marks a paper's value of a level.
+
+    table: columns level, series, value, low, high, paper (NaN if no paper publishes a value). series: all series, in
+    the order of the legend. bars: draw the values as bars instead of points. lines: places of dashed vertical lines, by
+    colour. domain: ends of the axis; values beyond them are drawn at the ends.
     """
-    order = list(dict.fromkeys(table["label"]))
-    x = alt.X("value:Q", title=title, scale=alt.Scale(zero=True, nice=False))
-    colour = alt.Color(
-        "scoring:N",
-        scale=alt.Scale(domain=["paper_compat", "robust"], range=[ORANGE, BLUE]),
-        legend=alt.Legend(orient="top", title=None),
-    )
-    base = alt.Chart(table).encode(
-        y=alt.Y("label:N", sort=order, title=None),
-        yOffset=alt.YOffset("scoring:N", sort=["paper_compat", "robust"]),
-        color=colour,
-    )
+    levels = list(dict.fromkeys(table["level"]))
+    legend = alt.Legend(orient="top", title=None, columns=1, labelLimit=320) if len(series) > 1 else None
+    colour = alt.Color("series:N", sort=series, scale=colours_of(series), legend=legend)
+    y = alt.Y("level:N", sort=levels, title=None)
+    base = alt.Chart(table).encode(y=y, yOffset=alt.YOffset("series:N", sort=series), color=colour)
+    x = alt.X("value:Q", title=title, scale=alt.Scale(domain=domain, clamp=True) if domain else alt.Scale(nice=True))
     ranges = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
-    points = base.mark_point(filled=True, size=70, opacity=1).encode(
-        x=x, shape=alt.Shape("scoring:N", scale=alt.Scale(range=["square", "circle"]), legend=None)
+    if bars:
+        ranges = ranges.encode(color=alt.value(INK))
+    marks = base.mark_bar(opacity=0.75).encode(x=x)
+    if not bars:
+        shape = alt.Shape("series:N", scale=alt.Scale(domain=series), legend=None)
+        marks = base.mark_point(filled=True, size=60, opacity=1).encode(x=x, shape=shape)
+    paper = (
+        alt.Chart(table.drop_duplicates("level"))
+        .transform_filter("isValid(datum.paper)")
+        .mark_point(shape="diamond", size=110, filled=True, color=INK, stroke="white")
+        .encode(y=y, x="paper:Q")
     )
-    limits = table.drop_duplicates("scoring")[["scoring", "floor", "ceiling"]]
-    limits = limits.melt(id_vars="scoring", value_name="at", var_name="limit").dropna()
-    lines = alt.Chart(limits).mark_rule(strokeDash=[5, 4], opacity=0.8).encode(x="at:Q", color=colour)
-    return to_svg((lines + ranges + points).properties(width=WIDTH, height=ROW * max(2, len(order))))
+    chart = marks + ranges + paper
+    for line_colour, places in lines.items():
+        at = pd.DataFrame({"at": list(places)}, dtype=float)
+        chart += alt.Chart(at).mark_rule(strokeDash=[5, 4], color=line_colour).encode(x="at:Q")
+    height = max(ROW, 14 * len(series)) * max(2, len(levels))
+    return to_svg(chart.properties(width=WIDTH, height=height))
 
 
-def outcome_chart(table: pd.DataFrame) -> str:
-    """Draw each tutor's shares of right, wrong and unanswered items.
+def stacked_chart(
+    table: pd.DataFrame, title: str, colours: Sequence[str] = SERIES, shares: bool = False, facet: str | None = None
+) -> str:
+    """Draw stacked bars.
 
-    table: columns label, outcome, share, rank (position of the outcome in the bar).
+    table: columns level (a bar), part (a part of the bar), count. colours: of the parts, in order of appearance.
+    shares: True if the counts are shares, which add up to 1 in each bar. facet: column with the panel of a row.
     """
-    order = list(dict.fromkeys(table["label"]))
-    domain = list(OUTCOME_COLOURS)
+    levels, parts = list(dict.fromkeys(table["level"])), list(dict.fromkeys(table["part"]))
+    axis = alt.Axis(format="%") if shares else alt.Axis(tickMinStep=1)
+    scale = alt.Scale(domain=[0, 1]) if shares else alt.Scale()
+    legend = alt.Legend(orient="top", title=None) if len(parts) > 1 else None
     chart = (
-        alt.Chart(table)
+        alt.Chart(table.assign(rank=table["part"].map(parts.index)))
         .mark_bar()
         .encode(
-            x=alt.X("share:Q", title="share of items", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
-            y=alt.Y("label:N", sort=order, title=None),
-            color=alt.Color(
-                "outcome:N",
-                scale=alt.Scale(domain=domain, range=list(OUTCOME_COLOURS.values())),
-                legend=alt.Legend(orient="top", title=None),
-            ),
-            order=alt.Order("rank:Q"),
+            x=alt.X("count:Q", title=title, axis=axis, scale=scale),
+            y=alt.Y("level:N", sort=levels, title=None),
+            color=alt.Color("part:N", scale=alt.Scale(domain=parts, range=list(colours)), legend=legend),
+            order="rank:Q",
         )
+        .properties(width=230 if facet else WIDTH, height=ROW * max(1 if facet else 2, len(levels)))
     )
-    return to_svg(chart.properties(width=WIDTH, height=ROW * max(2, len(order))))
+    panels = list(dict.fromkeys(table[facet])) if facet else []
+    return to_svg(chart.facet(facet=alt.Facet(f"{facet}:N", sort=panels, title=None), columns=2) if facet else chart)
+
+
+def histogram(counts: Mapping[float, int], title: str, unit: str, step: float, mark: float | None = None) -> str:
+    """Draw a histogram; return an empty string if `counts` is empty.
+
+    counts: numbers by value; title: of the values; unit: plural noun for what is counted; step: width of a bin; mark:
+    value at which a line is drawn.
+    """
+    if not counts:
+        return ""
+    table = pd.DataFrame({"value": list(counts), "n": list(counts.values())})
+    x = alt.X("value:Q", bin=alt.Bin(step=step), title=title)
+    y = alt.Y("sum(n):Q", title=unit, axis=alt.Axis(tickMinStep=1))
+    chart = alt.layer(alt.Chart(table).mark_bar(color=BLUE).encode(x=x, y=y))
+    if mark is not None:
+        chart += alt.Chart(pd.DataFrame({"at": [mark]})).mark_rule(color=ORANGE, strokeWidth=3).encode(x="at:Q")
+    return to_svg(chart.properties(width=WIDTH, height=160))
 
 
 def value_chart(values: Mapping[str, Sequence[float]], title: str) -> str:
@@ -172,54 +208,6 @@ def value_chart(values: Mapping[str, Sequence[float]], title: str) -> str:
     half = base.mark_bar(height=12, opacity=0.45, color=BLUE).encode(x=alt.X("p25:Q", title=title), x2="p75:Q")
     middle = base.mark_tick(thickness=3, size=16, color=INK).encode(x=alt.X("p50:Q", title=title))
     return to_svg((ranges + half + middle).properties(width=WIDTH, height=ROW * max(2, len(order))))
-
-
-def bar_chart(table: pd.DataFrame, title: str) -> str:
-    """Draw every grader's value and 95 % interval. A diamond marks the paper's value, a dashed line marks chance.
-
-    table: columns label, group, value, low, high, paper.
-    """
-    y = alt.Y("label:N", sort=list(table["label"]), title=None, axis=alt.Axis(labelLimit=360))
-    base = alt.Chart(table).encode(y=y)
-    x = alt.X("value:Q", title=title, scale=alt.Scale(domain=[0, 1]))
-    bars = base.mark_bar(height=14).encode(
-        x=x, color=alt.Color("group:N", scale=alt.Scale(range=[BLUE, ORANGE, GREY, GREEN]), legend=None)
-    )
-    ranges = base.mark_rule(strokeWidth=2, color=INK).encode(x=alt.X("low:Q", title=title), x2="high:Q")
-    paper = base.transform_filter("isValid(datum.paper)").mark_point(
-        shape="diamond", size=90, filled=True, color=INK, stroke="white"
-    )
-    chance = alt.Chart(pd.DataFrame({"at": [0.5]})).mark_rule(strokeDash=[5, 4], color=GREY).encode(x="at:Q")
-    chart = bars + ranges + paper.encode(x="paper:Q") + chance
-    return to_svg(chart.properties(width=WIDTH, height=ROW * max(2, len(table))))
-
-
-def agreement_chart(table: pd.DataFrame) -> str:
-    """Draw agreement with people by criterion and grader.
-
-    Dashed lines mark 0 and the limits of moderate (0.4) and substantial (0.6) agreement. table: columns criterion,
-    grader, value, low, high.
-    """
-    criteria, graders = list(dict.fromkeys(table["criterion"])), list(dict.fromkeys(table["grader"]))
-    colour = alt.Color(
-        "grader:N",
-        sort=graders,
-        scale=alt.Scale(domain=graders, range=[BLUE, ORANGE, GREEN, GREY, "#CC79A7", "#56B4E9"]),
-        legend=alt.Legend(orient="top", title=None, columns=2, labelLimit=320),
-    )
-    base = alt.Chart(table).encode(
-        y=alt.Y("criterion:N", sort=criteria, title=None),
-        yOffset=alt.YOffset("grader:N", sort=graders),
-        color=colour,
-    )
-    x = alt.X("value:Q", title="weighted kappa with people", scale=alt.Scale(domain=[-0.4, 1], clamp=True))
-    ranges = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="weighted kappa with people"), x2="high:Q")
-    points = base.mark_point(filled=True, size=60, opacity=1).encode(
-        x=x, shape=alt.Shape("grader:N", sort=graders, legend=None)
-    )
-    bounds = alt.Chart(pd.DataFrame({"at": [0.0, 0.4, 0.6]})).mark_rule(strokeDash=[5, 4], color=GREY).encode(x="at:Q")
-    height = max(ROW, 14 * len(graders)) * len(criteria)
-    return to_svg((bounds + ranges + points).properties(width=WIDTH, height=height))
 
 
 def density_chart(scores: Mapping[tuple[str, str], Sequence[float]]) -> str:
@@ -299,81 +287,6 @@ def split_curve(points: Sequence[tuple[float, float]]) -> tuple[list[Array], lis
     return np.array_split(steps, parts), np.array_split(values, parts)
 
 
-def levels_chart(table: pd.DataFrame, title: str, tutors: list[str], bars: bool = False) -> str:
-    """Draw each tutor's value and 95 % interval at each level. A diamond marks the mean of the paper's models.
-
-    table: columns level, tutor, value, low, high, paper (NaN if the paper publishes no value). tutors: all tutors, in
-    the order of the legend. bars: draw the values as bars instead of points.
-    """
-    levels = list(dict.fromkeys(table["level"]))
-    colour = alt.Color(
-        "tutor:N",
-        sort=tutors,
-        scale=colours_of(tutors),
-        legend=alt.Legend(orient="top", title=None, columns=1, labelLimit=320),
-    )
-    y = alt.Y("level:N", sort=levels, title=None)
-    base = alt.Chart(table).encode(y=y, yOffset=alt.YOffset("tutor:N", sort=tutors), color=colour)
-    x = alt.X("value:Q", title=title, scale=alt.Scale(nice=True))
-    ranges = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
-    marks = base.mark_bar(opacity=0.75).encode(x=x)
-    if not bars:
-        shape = alt.Shape("tutor:N", scale=alt.Scale(domain=tutors), legend=None)
-        marks = base.mark_point(filled=True, size=60, opacity=1).encode(x=x, shape=shape)
-    paper = (
-        alt.Chart(table.drop_duplicates("level"))
-        .transform_filter("isValid(datum.paper)")
-        .mark_point(shape="diamond", size=110, filled=True, color=INK, stroke="white")
-        .encode(y=y, x="paper:Q")
-    )
-    zero = alt.Chart(pd.DataFrame({"at": [0.0]})).mark_rule(strokeDash=[5, 4], color=GREY).encode(x="at:Q")
-    height = max(ROW, 13 * len(tutors)) * len(levels)
-    return to_svg((zero + marks + ranges + paper).properties(width=WIDTH, height=height))
-
-
-def counts_chart(table: pd.DataFrame) -> str:
-    """Draw stacked bars of counts. table: columns level (a bar), part (a part of the bar), count."""
-    levels, parts = list(dict.fromkeys(table["level"])), list(dict.fromkeys(table["part"]))
-    legend = alt.Legend(orient="top", title=None) if len(parts) > 1 else None
-    chart = (
-        alt.Chart(table)
-        .mark_bar()
-        .encode(
-            x=alt.X("count:Q", title="number", axis=alt.Axis(tickMinStep=1)),
-            y=alt.Y("level:N", sort=levels, title=None),
-            color=alt.Color("part:N", scale=alt.Scale(domain=parts, range=SERIES), legend=legend),
-        )
-    )
-    return to_svg(chart.properties(width=WIDTH, height=ROW * max(2, len(levels))))
-
-
-def share_chart(table: pd.DataFrame) -> str:
-    """Draw the share of each label among all assigned labels, with one panel per dimension and one bar per rater.
-
-    table: columns dimension, by (the rater: a person or grader), label, place (the label's position on its scale),
-    share. Labels with the same place have the same colour.
-    """
-    dimensions, by = list(dict.fromkeys(table["dimension"])), list(dict.fromkeys(table["by"]))
-    places = {0: "first label", 1: "second", 2: "third", 3: "fourth"}
-    named = table.assign(at=[places.get(place, "further") for place in table["place"]])
-    kinds = list(dict.fromkeys(named.sort_values("place")["at"]))
-    chart = (
-        alt.Chart(named)
-        .mark_bar()
-        .encode(
-            x=alt.X("share:Q", title="share of labels", scale=alt.Scale(domain=[0, 1])),
-            y=alt.Y("by:N", sort=by, title=None),
-            color=alt.Color(
-                "at:N", scale=alt.Scale(domain=kinds, range=SERIES), legend=alt.Legend(orient="top", title=None)
-            ),
-            order=alt.Order("place:Q"),
-        )
-        .properties(width=230, height=ROW * max(1, len(by)))
-        .facet(facet=alt.Facet("dimension:N", sort=dimensions, title=None), columns=2)
-    )
-    return to_svg(chart)
-
-
 def title_alignment(x: float) -> str:
     """Return the alignment that keeps an axis title outside a radar chart. x: the title's offset from the centre."""
     return "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
@@ -422,23 +335,6 @@ def radar_chart(rings: Mapping[str, Sequence[float]], axes: Sequence[str]) -> st
         named = alt.Chart(pd.DataFrame(titles_of_side, columns=["axis", "x", "y"]))
         chart += named.mark_text(fontSize=12, color=INK, align=side).encode(x=x, y=y, text="axis:N")
     return to_svg(chart.properties(width=560, height=430))
-
-
-def raters_chart(people: list[float], judge: float | None) -> str:
-    """Draw a histogram of people's agreement with the other raters. A line marks the judge's agreement with them.
-
-    people: one value per person. Source: TutorBench, Figure 6.
-    """
-    bars = (
-        alt.Chart(pd.DataFrame({"agreement": people}))
-        .mark_bar(color=BLUE)
-        .encode(
-            x=alt.X("agreement:Q", bin=alt.Bin(step=0.05, extent=[0, 1]), title="agreement with the other raters"),
-            y=alt.Y("count()", title="people", axis=alt.Axis(tickMinStep=1)),
-        )
-    )
-    line = alt.Chart(pd.DataFrame({"at": [judge]})).mark_rule(color=ORANGE, strokeWidth=3).encode(x="at:Q")
-    return to_svg((bars + line if judge is not None else bars).properties(width=WIDTH, height=160))
 
 
 SCATTER_WIDTH, SCATTER_HEIGHT = 560, 340

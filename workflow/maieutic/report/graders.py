@@ -18,7 +18,7 @@ from maieutic.core import paths
 from maieutic.core.records import Item, Pair, PairReward, Quantity, Reply, Reward, Score, read_records
 from maieutic.datasets.pairs import PAIR_SOURCES
 from maieutic.plan.plan import Plan, training_pair_sources
-from maieutic.report.figures import bar_chart, density_chart, line_chart
+from maieutic.report.figures import GREY, density_chart, levels_chart, line_chart
 from maieutic.report.tables import display_label, leading_reward_model, read_json, score_file
 from maieutic.report.traffic_light import PAIRS
 from maieutic.scores.papers import PrintedRow, printed_rows
@@ -414,17 +414,20 @@ def accuracy_figure(rows: list[dict[str, Any]]) -> str:
     """Return the paper's Figure 4 for this run: every grader's accuracy on the test pairs, with interval."""
     table = [
         {
-            "label": row["label"],
-            "group": row["group"],
-            "value": row["accuracy"].value,
-            "low": row["accuracy"].low,
-            "high": row["accuracy"].high,
+            "level": row["label"],
+            "series": "accuracy",
+            **row["accuracy"].model_dump(include={"value", "low", "high"}),
             "paper": row["paper"],
         }
         for row in rows
         if row["accuracy"] and row["accuracy"].value is not None
     ]
-    return bar_chart(pd.DataFrame(table), "accuracy on the test pairs") if table else ""
+    if not table:
+        return ""
+    rows_of_chart, chance = pd.DataFrame(table).astype({"paper": float}), {GREY: (0.5,)}
+    return levels_chart(
+        rows_of_chart, "accuracy on the test pairs", ["accuracy"], bars=True, lines=chance, domain=(0.0, 1.0)
+    )
 
 
 def grader_section(plan: Plan, results: Path) -> dict[str, Any] | None:

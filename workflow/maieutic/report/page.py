@@ -29,7 +29,7 @@ from maieutic.report.browser import NO_ITEMS, Browsed, Readings, criteria_words,
 from maieutic.report.comparison import against_paper
 from maieutic.report.contrasts import Contrast, compact_contrasts
 from maieutic.report.exports import ExportedFigure, ExportedTable, exported_figures, exported_tables, with_links
-from maieutic.report.figures import interval_chart, outcome_chart, value_chart
+from maieutic.report.figures import BLUE, GREY, ORANGE, levels_chart, stacked_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.head import chips_of
 from maieutic.report.overview import missing_lines, overview_section
@@ -171,15 +171,31 @@ def judged_matrix(run: ReportInput, card: Card, scores: list[ReportedScore]) -> 
 
 def intervals_figure(plan: Plan, card: Card, scores: list[ReportedScore]) -> str:
     """Return a chart of each tutor's value of a task's headline metric, or an empty string if there are no values."""
-    rows = [
+    drawn_scores = [score for score in scores if score.headline and score.value is not None]
+    if not drawn_scores:
+        return ""
+    table = pd.DataFrame(
         {
-            "label": display_label(plan, score.tutor),
-            **score.model_dump(include={"scoring", "value", "low", "high", "floor", "ceiling"}),
+            "level": display_label(plan, score.tutor),
+            "series": score.scoring,
+            **score.model_dump(include={"value", "low", "high"}),
+            "paper": float("nan"),
         }
-        for score in scores
-        if score.headline and score.value is not None
-    ]
-    return interval_chart(pd.DataFrame(rows), metric_title(card.headline)) if rows else ""
+        for score in drawn_scores
+    )
+    colours = {"robust": BLUE, "paper_compat": ORANGE}
+    limits = {
+        colour: {
+            limit
+            for score in drawn_scores
+            if score.scoring == scoring
+            for limit in (score.floor, score.ceiling)
+            if limit is not None
+        }
+        for scoring, colour in colours.items()
+    }
+    lines = {colour: sorted(places) for colour, places in limits.items()}
+    return levels_chart(table, metric_title(card.headline), list(colours), lines=lines)
 
 
 def outcomes_figure(plan: Plan, readings: Readings, card: Card) -> tuple[str, bool]:
@@ -193,12 +209,14 @@ def outcomes_figure(plan: Plan, readings: Readings, card: Card) -> tuple[str, bo
             spread[label] = values
         elif total := sum(outcomes.values()):
             shares += [
-                {"label": label, "outcome": outcome, "share": outcomes.get(kind, 0) / total, "rank": rank}
-                for rank, (kind, outcome) in enumerate(OUTCOMES.items())
+                {"level": label, "part": outcome, "count": outcomes.get(kind, 0) / total}
+                for kind, outcome in OUTCOMES.items()
             ]
     if spread:
         return value_chart(spread, f"{metric_title(card.headline)} of each item (robust)"), True
-    return outcome_chart(pd.DataFrame(shares)) if shares else "", False
+    if not shares:
+        return "", False
+    return stacked_chart(pd.DataFrame(shares), "share of items", (BLUE, ORANGE, GREY), shares=True), False
 
 
 def format_number(value: float | None, digits: int = 2) -> str:

@@ -20,7 +20,7 @@ from maieutic.judges.probes import PROBES
 from maieutic.judges.stage import used_probes
 from maieutic.plan.plan import Plan
 from maieutic.report.browser import Browsed, Cell
-from maieutic.report.figures import agreement_chart
+from maieutic.report.figures import GREY, levels_chart
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import (
     TokenCounts,
@@ -245,9 +245,13 @@ def agreement_figure(plan: Plan, results: Path) -> str:
                 continue
             if quantity.release != next(iter(plan.validating_releases(name)), None):
                 continue
-            names = {"criterion": criterion_title(str(quantity.criterion)), "grader": display_label(plan, name)}
-            table.append({**names, "value": score.value, "low": score.low, "high": score.high})
-    return agreement_chart(pd.DataFrame(table)) if table else ""
+            names = {"level": criterion_title(str(quantity.criterion)), "series": display_label(plan, name)}
+            table.append({**names, **score.model_dump(include={"value", "low", "high"}), "paper": float("nan")})
+    if not table:
+        return ""
+    graders = list(dict.fromkeys(row["series"] for row in table))
+    bounds = {GREY: (0.0, 0.4, 0.6)}  # the latter are the limits of moderate and substantial agreement
+    return levels_chart(pd.DataFrame(table), "weighted kappa with people", graders, lines=bounds, domain=(-0.4, 1.0))
 
 
 def reward_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:

@@ -104,7 +104,7 @@ def hard_rows(run: ReportInput, cards: Sequence[Card], headlines: Headlines) -> 
                     rows.append(
                         {
                             "level": titles[name],
-                            "tutor": display_label(run.plan, tutor),
+                            "series": display_label(run.plan, tutor),
                             **score.model_dump(include={"value", "low", "high"}),
                             "paper": float("nan"),
                         }
@@ -114,7 +114,7 @@ def hard_rows(run: ReportInput, cards: Sequence[Card], headlines: Headlines) -> 
 
 def labels_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the labels of the tutors in some rows, in order of first appearance."""
-    return list(dict.fromkeys(row["tutor"] for row in rows))
+    return list(dict.fromkeys(row["series"] for row in rows))
 
 
 def prompt_gains(run: ReportInput) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ def prompt_gains(run: ReportInput) -> list[dict[str, Any]]:
                 rows.append(
                     {
                         "level": level,
-                        "tutor": display_label(plan, tutor),
+                        "series": display_label(plan, tutor),
                         "n": len(shared),
                         "paper": float("nan"),
                         **gain,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from maieutic.core import paths
 from maieutic.core.records import Judgement, Score, read_records
 from maieutic.datasets.labelled_sets import LabelledData, read_labelled_data
 from maieutic.plan.plan import Plan
-from maieutic.report.figures import levels_chart, radar_chart, share_chart
+from maieutic.report.figures import levels_chart, radar_chart, stacked_chart
 from maieutic.report.tables import display_label
 from maieutic.report.trust import criterion_title
 from maieutic.validation.surface_measures import (
@@ -56,9 +57,14 @@ def labelled_set_views(
         return None
     labels = read_labelled_data(folder)
     return {
-        "distributions": share_chart(label_shares(labels, by_judge, dimensions)),
+        "distributions": stacked_chart(
+            label_shares(labels, by_judge, dimensions), "share of labels", shares=True, facet="dimension"
+        ),
         "fifths": first_label_by_fifth(labels, dimensions),
     }
+
+
+PLACES = ("first label", "second", "third", "fourth")  # on the scale of a dimension
 
 
 def label_shares(
@@ -66,7 +72,8 @@ def label_shares(
 ) -> pd.DataFrame:
     """Return the share of each label in each dimension, among people's labels and among each judge's.
 
-    The columns are dimension, by (`people` or the judge), label, place (position of the label on its scale) and share.
+    The columns are dimension, level (`people` or the judge), part (position of the label on its scale) and count (the
+    share).
     """
     rows = []
     for name in dimensions:
@@ -77,12 +84,10 @@ def label_shares(
             for judge, verdicts in by_judge.items()
         }
         for who, counts in counters.items():
-            for place, label in enumerate(scale):
+            for label, place in zip_longest(scale, PLACES[: len(scale)], fillvalue="further"):
                 share = counts[label] / max(1, counts.total())
-                rows.append(
-                    {"dimension": criterion_title(name), "by": who, "label": label, "place": place, "share": share}
-                )
-    return pd.DataFrame(rows, columns=["dimension", "by", "label", "place", "share"])
+                rows.append({"dimension": criterion_title(name), "level": who, "part": place, "count": share})
+    return pd.DataFrame(rows, columns=["dimension", "level", "part", "count"])
 
 
 def first_label_by_fifth(labels: LabelledData, dimensions: Sequence[str]) -> list[dict[str, Any]]:
@@ -158,7 +163,7 @@ def correlation_chart(rows: Sequence[Mapping[str, Any]], dimensions: Sequence[st
     points = [
         {
             "level": criterion_title(name),
-            "tutor": row["what"],
+            "series": row["what"],
             "value": score.value,
             "low": score.low,
             "high": score.high,
@@ -170,6 +175,6 @@ def correlation_chart(rows: Sequence[Mapping[str, Any]], dimensions: Sequence[st
     ]
     if not points:
         return ""
-    names = list(dict.fromkeys(str(point["tutor"]) for point in points))
+    names = list(dict.fromkeys(str(point["series"]) for point in points))
     table = pd.DataFrame(points).astype({"paper": float})
     return levels_chart(table, "Spearman's correlation with people's labels", names)

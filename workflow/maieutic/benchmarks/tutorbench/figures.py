@@ -12,7 +12,7 @@ from maieutic.benchmarks.tutorbench.breakdown import BLOOM_VOTE, Slice
 from maieutic.benchmarks.tutorbench.items import BLOOM, DIMENSIONS, SKILLS, USE_CASES
 from maieutic.core.records import Item, Score
 from maieutic.plan.plan import Plan
-from maieutic.report.figures import counts_chart, levels_chart
+from maieutic.report.figures import levels_chart, stacked_chart
 from maieutic.report.tables import display_label
 from maieutic.scores.papers import PERCENT
 
@@ -115,7 +115,7 @@ def level_marks(table: Sequence[Mapping[str, Any]], tutors: Sequence[str]) -> li
     return [
         {
             "level": row["level"],
-            "tutor": tutor,
+            "series": tutor,
             **cell.model_dump(include={"value", "low", "high"}),
             "paper": float("nan") if row["paper"] is None else row["paper"] / PERCENT,
         }
@@ -179,9 +179,8 @@ def data_sizes(items: Sequence[Item]) -> dict[str, int]:
 
 def criterion_chart(counts: Counter[str]) -> str:
     """Return a bar chart of criteria, the most frequent first."""
-    return counts_chart(
-        pd.DataFrame([{"level": level_label(name), "part": "criteria", "count": n} for name, n in counts.most_common()])
-    )
+    rows = [{"level": level_label(name), "part": "criteria", "count": n} for name, n in counts.most_common()]
+    return stacked_chart(pd.DataFrame(rows), "number")
 
 
 def modality_sort_key(entry: tuple[tuple[str, str], int]) -> tuple[int, str]:
@@ -196,4 +195,4 @@ def item_chart(counts: Mapping[tuple[str, str], int]) -> str:
         {"level": level_label(level), "part": modality, "count": n}
         for (level, modality), n in sorted(counts.items(), key=modality_sort_key)
     ]
-    return counts_chart(pd.DataFrame(rows))
+    return stacked_chart(pd.DataFrame(rows), "number")

@@ -29,7 +29,7 @@ from maieutic.core.records import Item, Picture, Reply, read_records
 from maieutic.graders.weighted_rubric import NEGATIVE_WEIGHT_READINGS
 from maieutic.plan.plan import Plan
 from maieutic.report.browser import cut_text, grades_by_judges, thumbnail
-from maieutic.report.figures import raters_chart
+from maieutic.report.figures import histogram
 from maieutic.report.sections import ReportInput, Section
 from maieutic.report.tables import breakdown_scores, display_label, items_of_task, score_file
 from maieutic.report.traffic_light import kinds_on
@@ -141,7 +141,13 @@ def rater_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
             {
                 "judge": judge,
                 "kinds": [(name, kind) for name, kind in kinds if name == judge],
-                "svg": raters_chart([score.value or 0.0 for score in people], judge_scores[AGREEMENT, None].value),
+                "svg": histogram(
+                    Counter(score.value or 0.0 for score in people),
+                    "agreement with the other raters",
+                    "people",
+                    0.05,
+                    judge_scores[AGREEMENT, None].value,
+                ),
                 "agreement": judge_scores[AGREEMENT, None],
                 "mean": next(score for score in scores if score.metric == "mean_agreement"),
                 "fleiss": next(score for score in scores if score.metric == "fleiss_kappa"),
