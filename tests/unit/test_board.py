@@ -18,7 +18,7 @@ from maieutic.core.files import sha256_of
 from maieutic.core.journal import canonical_digest
 from maieutic.core.records import NO_REQUEST, Item, Prompt, Reply, Reward, Turn, read_records, write_records
 from maieutic.launch.provenance import provenance_of_plan
-from maieutic.launch.saving import SaveConfig, save_config
+from maieutic.launch.saved_runs import SaveConfig, save_config
 from maieutic.plan.provenance import CodeState
 from maieutic.plan.rules import RulePlan
 from maieutic.preparation.items import MakeItems, make_items

@@ -21,7 +21,7 @@ from maieutic.core.ledger import JobSpending, append_spending
 from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write_records
 from maieutic.core.visible import script_safe_json
 from maieutic.launch.provenance import provenance_of_plan
-from maieutic.launch.saving import SaveConfig, save_config
+from maieutic.launch.saved_runs import SaveConfig, save_config
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import CodeState
 from maieutic.preparation.items import MakeItems, make_items

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import DATA_FIX, absent
-from maieutic.benchmarks.mrbench import figures, toolkit
+from maieutic.benchmarks.mrbench import section, toolkit
 from maieutic.benchmarks.mrbench.releases import RELEASES
 from maieutic.config.rubrics import read_rubric
 from maieutic.core.errors import UserError
@@ -175,7 +175,7 @@ def test_shares_of_labels_are_those_of_parsed_verdicts() -> None:
     keys = [("d1", "b"), ("d1", "a"), ("d2", "a")]
     data = labelled_data(dict(zip(keys, ["Yes", "No", "No"], strict=True)), dict.fromkeys(keys, "<b>x</b>"))
     verdicts = {"Judge": {("d1", "a", "Clear"): "Yes", ("d1", "b", "Clear"): "Yes", ("d2", "a", "Clear"): None}}
-    shares = figures.label_shares(data, verdicts, ["Clear"])
+    shares = section.label_shares(data, verdicts, ["Clear"])
     assert shares[shares.level == "people"]["count"].tolist() == pytest.approx([1 / 3, 0, 2 / 3])
     assert shares[shares.level == "Judge"]["count"].tolist() == [1, 0, 0], "shares of the parsed verdicts"
     assert shares.part.tolist()[:3] == ["first label", "second", "third"]
@@ -194,16 +194,16 @@ def test_means_and_measures_are_rows_of_the_paper_and_of_judges() -> None:
         score_of(CORRELATION, 0.2, by="words"),
     ]
     judge = [score_of("mean_label", 0.1, tutor="a", by="j"), score_of("spearman", 0.4, grader="j")]
-    rows = figures.mean_label_rows({"people": people, "J": judge}, "ours", ["Clear"], lambda names: sorted(names))
+    rows = section.mean_label_rows({"people": people, "J": judge}, "ours", ["Clear"], lambda names: sorted(names))
     assert [(row["tutor"], row["by"], row["cells"][0].value) for row in rows] == [
         ("a", "people", 0.7), ("", "J", 0.1), ("b", "people", 0.5)
     ]  # fmt: skip
-    measures = figures.correlation_rows(people, {"J": judge}, "ours", ["Clear"])
+    measures = section.correlation_rows(people, {"J": judge}, "ours", ["Clear"])
     assert [(row["what"], row["cells"][0].value) for row in measures] == [("words", 0.2), ("J", 0.4)]
-    chart = figures.correlation_chart(measures, ["Clear"])
+    chart = section.correlation_chart(measures, ["Clear"])
     assert chart.startswith("<svg ") and ">words<" in chart and ">J<" in chart
-    assert figures.correlation_chart([{"what": "words", "cells": [None]}], ["Clear"]) == ""
-    assert figures.mean_label_radar(people, "ours", ["Clear"], lambda names: sorted(names)) == "", (
+    assert section.correlation_chart([{"what": "words", "cells": [None]}], ["Clear"]) == ""
+    assert section.mean_label_radar(people, "ours", ["Clear"], lambda names: sorted(names)) == "", (
         "a radar needs three axes"
     )
 

@@ -19,9 +19,8 @@ from httpserver import chat, scripted, serving
 from maieutic.benchmarks.tutorbench import items as tutorbench
 from maieutic.benchmarks.tutorbench.breakdown import ANSWERED, OVERALL, BreakDown, both_modalities, break_down
 from maieutic.benchmarks.tutorbench.difficulty import item_difficulty
-from maieutic.benchmarks.tutorbench.figures import data_counts
 from maieutic.benchmarks.tutorbench.raters import RateJudge, rate_judge
-from maieutic.benchmarks.tutorbench.section import paper_rows
+from maieutic.benchmarks.tutorbench.section import data_counts, paper_rows
 from maieutic.benchmarks.tutorbench.tagging import VoteTags, label_agreement, tag_summary, vote_tags, voted_level
 from maieutic.config.cards import CARDS, read_card
 from maieutic.config.models import HostedModel, JudgeModel

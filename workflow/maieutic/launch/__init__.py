@@ -1,3 +1,3 @@
 """Interface to Snakemake: shell lines of rules, checks and messages at the start and end of a run, request counts."""
 
-COMMANDS = {"Report": ("launch.saving:save_config",)}
+COMMANDS = {"Report": ("launch.saved_runs:save_config",)}

@@ -41,7 +41,7 @@ from maieutic.launch.display import RunDisplay
 from maieutic.launch.reader_changes import keep_previous_grades
 from maieutic.launch.requests import NewRequests, models_perhaps_called, new_requests
 from maieutic.launch.results_lock import lock_results
-from maieutic.launch.saving import save_config
+from maieutic.launch.saved_runs import save_config
 from maieutic.launch.snakemake_compat import (
     Job,
     Workflow,

@@ -1,14 +1,36 @@
-"""Saved configurations of the runs in a results folder."""
+"""Configurations of the runs in a results folder: the job that saves one, and how they are read."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from maieutic.core import paths
+from maieutic.core.files import atomic_file, write_json
+from maieutic.core.jobs import Job
+from maieutic.core.machine import this_machine
 from maieutic.core.yaml_files import read_yaml
 from maieutic.serving.batches import NO_NAME
+
+
+class SaveConfig(Job):
+    """Job that saves a checked configuration, reduced to what the run uses, and the run's provenance."""
+
+    config: dict[str, Any]
+    provenance: dict[str, Any]
+
+
+def save_config(*, job: SaveConfig, out: Path, provenance: Path) -> None:
+    """Write the effective configuration as YAML, and the run's provenance and machine as JSON."""
+    import yaml
+
+    with atomic_file(out) as handle:
+        yaml.safe_dump(json.loads(json.dumps(job.config)), handle, sort_keys=False, allow_unicode=True)
+    today = datetime.now(UTC).date().isoformat()
+    write_json(provenance, {**job.provenance, "machine": this_machine().model_dump(), "date": today})
 
 
 def saved_configs(results: Path) -> Iterator[Path]:

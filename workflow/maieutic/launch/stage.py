@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from maieutic.core import paths
 from maieutic.launch import provenance
-from maieutic.launch.saving import SaveConfig
+from maieutic.launch.saved_runs import SaveConfig
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import SlicePlan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from maieutic.benchmarks.tutorbench.figures import BENCHMARK, data_sizes
+from maieutic.benchmarks.tutorbench.section import BENCHMARK, data_sizes
 from maieutic.report.printed_numbers import Measured, MeasuredTable, computed_value
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import items_of_task
