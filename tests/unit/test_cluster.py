@@ -26,10 +26,10 @@ from maieutic.launch.partition_file import (
     check_requests,
     fitting_partitions,
     partition_lines,
+    partitions,
     read_partition_file,
     request_of_attempt,
 )
-from maieutic.launch.partitions import partitions
 from maieutic.launch.snakemake_compat import IntendedExecutor, intended_executor
 
 PARTITION_LISTING = """\

@@ -29,7 +29,7 @@ COMMANDS = {
     USER_STAGES[1]: (
         "tools.doctor:doctor",
         "tools.estimate:estimate",
-        "launch.partitions:partitions",
+        "launch.partition_file:partitions",
         "tools.items:items",
         "tools.self_check:check",
         "tools.self_check:check_graders",

@@ -6,9 +6,8 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -53,11 +52,9 @@ def compare(
     second: Path,
     /,
     *,
-    gate: Annotated[str | None, Parameter(help="task or headline metric that must not be worse")] = None,
-    margin: Annotated[float, Parameter(help="largest loss that the gate accepts")] = 0.0,
-    page: Annotated[Path, Parameter(help="page to write, with both replies to each item whose grade changed")] = Path(
-        "compare.html"
-    ),
+    gate: str | None = None,
+    margin: float = 0.0,
+    page: Path = Path("compare.html"),
 ) -> None:
     """Print what differs between two finished runs: configuration, data, code, replies and scores; write it as a page.
 
@@ -71,6 +68,9 @@ def compare(
     Args:
         first: name or folder of the earlier run, or a folder or .zip file that `maieutic share` wrote
         second: the later run, in the same forms
+        gate: task or headline metric that must not be worse
+        margin: largest loss that the gate accepts
+        page: page to write, with both replies to each item whose grade changed
     """
     with run_folder_at(first) as first_folder, run_folder_at(second) as second_folder:
         changes = compare_folders(first_folder, second_folder, (str(first), str(second)), page)

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from cyclopts import Parameter
 
@@ -82,58 +82,58 @@ class JudgeVerdicts(NamedTuple):
 @Parameter(name="*")
 @dataclass(frozen=True)
 class LabelOptions:
-    """Options of `maieutic label` that define the sample: which replies, how many, and by which rubric."""
+    """Options of `maieutic label` that define the sample: which replies, how many, and by which rubric.
 
-    rubric: Annotated[
-        str | None, Parameter(help="rubric card by which people label (default: the leading judge's rubric)")
-    ] = None
-    tasks: Annotated[
-        list[str] | None, Parameter(help="tasks to sample replies from (default: all that use the rubric)")
-    ] = None
-    tutors: Annotated[list[str] | None, Parameter(help="tutors to sample replies from (default: all)")] = None
-    against: Annotated[
-        str | None,
-        Parameter(help="sample pairs: a reply of this tutor and one of another"),
-    ] = None
-    n: Annotated[int, Parameter(help="number of replies (or pairs) to sample")] = 100
-    scheme: Annotated[
-        Scheme,
-        Parameter(
-            help="random (equally from each tutor), verdict (also in proportion to the leading "
-            "judge's verdicts) or disagreement (more replies on which judges disagree)"
-        ),
-    ] = "random"
-    seed: Annotated[int, Parameter(help="seed of the random draw")] = 1
-    overlap: Annotated[int | None, Parameter(help="annotators per reply (default: 2 if possible)")] = None
-    doubled: Annotated[
-        list[str] | None,
-        Parameter(
-            help="number of dialogues whose replies have several annotators, also by source: bridge=10 (default: all)"
-        ),
-    ] = None
-    school: Annotated[
-        Path | None, Parameter(help="JSON lines of units with known labels, for training, quiz and hidden checks")
-    ] = None
-    pass_mark: Annotated[float, Parameter(help="share of right quiz answers that unlocks the sample")] = PASS_MARK
-    repeats: Annotated[int, Parameter(help="units that each annotator sees twice, with --school")] = 5
-    guideline: Annotated[
-        Path | None,
-        Parameter(help="guideline (default: the rubric's)"),
-    ] = None
+    Args:
+        rubric: rubric card by which people label (default: the leading judge's rubric)
+        tasks: tasks to sample replies from (default: all that use the rubric)
+        tutors: tutors to sample replies from (default: all)
+        against: sample pairs: a reply of this tutor and one of another
+        n: number of replies (or pairs) to sample
+        scheme: random (equally from each tutor), verdict (also in proportion to the leading judge's verdicts) or
+            disagreement (more replies on which judges disagree)
+        seed: seed of the random draw
+        overlap: annotators per reply (default: 2 if possible)
+        doubled: number of dialogues whose replies have several annotators, also by source: bridge=10 (default: all)
+        school: JSON lines of units with known labels, for training, quiz and hidden checks
+        pass_mark: share of right quiz answers that unlocks the sample
+        repeats: units that each annotator sees twice, with --school
+        guideline: guideline (default: the rubric's)
+    """
+
+    rubric: str | None = None
+    tasks: list[str] | None = None
+    tutors: list[str] | None = None
+    against: str | None = None
+    n: int = 100
+    scheme: Scheme = "random"
+    seed: int = 1
+    overlap: int | None = None
+    doubled: list[str] | None = None
+    school: Path | None = None
+    pass_mark: float = PASS_MARK
+    repeats: int = 5
+    guideline: Path | None = None
 
 
 def label(
     *,
-    configfile: Annotated[list[Path], Parameter(help="run files; the run's replies must exist")],
-    annotators: Annotated[list[str] | None, Parameter(help="annotators, who get one page each")] = None,
-    out: Annotated[Path | None, Parameter(help="folder to create for the sample")] = None,
+    configfile: list[Path],
+    annotators: list[str] | None = None,
+    out: Path | None = None,
     options: LabelOptions = LabelOptions(),
-    plan: Annotated[bool, Parameter(help="print the expected intervals for several numbers of labels")] = False,
+    plan: bool = False,
 ) -> None:
     """Draw a blind sample of a run's replies, and write a page for each annotator to label them.
 
     With `plan`, instead print the confidence intervals that are expected for several numbers of labels. Raises
     UserError for missing replies and unsuitable options, before anything is written.
+
+    Args:
+        configfile: run files; the run's replies must exist
+        annotators: annotators, who get one page each
+        out: folder to create for the sample
+        plan: print the expected intervals for several numbers of labels
     """
     run_plan, _ = plan_before_pins(merged_configuration(configfile))
     if options.against is not None:

@@ -7,10 +7,9 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
-from cyclopts import Parameter
 from pydantic import ValidationError
 
 from maieutic.config.models import HostedModel, VllmModel
@@ -213,10 +212,14 @@ def wait_for_news(seconds: float) -> None:
 
 def live(
     *,
-    config: Annotated[Path, Parameter(help="configuration of the run in progress")] = Path(paths.RUN_CONFIG),
-    out: Annotated[Path, Parameter(help="page to write")] = Path(paths.LIVE_PAGE),
+    config: Path = Path(paths.RUN_CONFIG),
+    out: Path = Path(paths.LIVE_PAGE),
 ) -> None:
     """Write the live page of the run in progress until the run ends. A run with new requests starts this by itself.
+
+    Args:
+        config: configuration of the run in progress
+        out: page to write
 
     Raises UserError if no run has written its configuration.
     """

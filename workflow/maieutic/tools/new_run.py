@@ -11,7 +11,7 @@ from functools import cache
 from itertools import count
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
@@ -48,15 +48,19 @@ RUN_FILE_HEADER = """\
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Hosted:
-    """A hosted model that has no registry entry yet."""
+    """A hosted model that has no registry entry yet.
 
-    address: Annotated[str | None, Parameter(help="OpenAI-compatible base URL of a model to add")] = None
-    model: Annotated[str | None, Parameter(help="name of this model at its endpoint")] = None
-    key_env: Annotated[str | None, Parameter(help="environment variable with the API key")] = None
-    provider: Annotated[
-        Literal["openai", "anthropic", "google", "mistral"] | None,
-        Parameter(help="provider, instead of --address"),
-    ] = None
+    Args:
+        address: OpenAI-compatible base URL of a model to add
+        model: name of this model at its endpoint
+        key_env: environment variable with the API key
+        provider: provider, instead of --address
+    """
+
+    address: str | None = None
+    model: str | None = None
+    key_env: str | None = None
+    provider: Literal["openai", "anthropic", "google", "mistral"] | None = None
 
     @property
     def entry(self) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from cyclopts import Parameter
 
@@ -58,50 +58,59 @@ MOST_EXAMPLES = 3
 @Parameter(name="*")
 @dataclass(frozen=True)
 class NumberOptions:
-    """Options of `maieutic table` on how numbers are read."""
+    """Options of `maieutic table` on how numbers are read.
 
-    decimal: Annotated[Sign | None, Parameter(help="decimal sign of the numbers")] = None
-    numbers: Annotated[
-        list[str] | None, Parameter(help="columns whose numbers get a decimal point (default: answer)")
-    ] = None
-    final: Annotated[
-        bool,
-        Parameter(help="keep what follows the last ####, or stands in the last \\boxed{}, of these columns' texts"),
-    ] = False
-    percent: Annotated[
-        Literal["stored"] | None, Parameter(help="use percentages of a workbook as stored, 25 % as 0.25")
-    ] = None
+    Args:
+        decimal: decimal sign of the numbers
+        numbers: columns whose numbers get a decimal point (default: answer)
+        final: keep what follows the last ####, or stands in the last \\boxed{}, of these columns' texts
+        percent: use percentages of a workbook as stored, 25 % as 0.25
+    """
+
+    decimal: Sign | None = None
+    numbers: list[str] | None = None
+    final: bool = False
+    percent: Literal["stored"] | None = None
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class HistoryOptions:
-    """Options of `maieutic table` on dialogues in one cell."""
+    """Options of `maieutic table` on dialogues in one cell.
 
-    histories: Annotated[
-        list[str] | None, Parameter(help="columns of dialogues, to write as lines `Tutor: ` and `Student: `")
-    ] = None
-    roles: Annotated[
-        list[str] | None, Parameter(help="words before a colon in these dialogues, as WORD=tutor, student or text")
-    ] = None
+    Args:
+        histories: columns of dialogues, to write as lines `Tutor: ` and `Student: `
+        roles: words before a colon in these dialogues, as WORD=tutor, student or text
+    """
+
+    histories: list[str] | None = None
+    roles: list[str] | None = None
 
 
 def table(
-    file: Annotated[Path, Parameter(help="table, workbook, JSON or Parquet file with one record a row")],
+    file: Path,
     *,
-    out: Annotated[Path | None, Parameter(help="file to write, as JSON lines (default: only print)")] = None,
-    encoding: Annotated[str | None, Parameter(help="encoding of a text file that is not UTF-8")] = None,
-    sheet: Annotated[str | None, Parameter(help="sheet of a workbook")] = None,
-    columns: Annotated[list[str] | None, Parameter(help="columns to rename, as NEW=OLD")] = None,
+    out: Path | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    columns: list[str] | None = None,
     dialogues: HistoryOptions = HistoryOptions(),
     options: NumberOptions = NumberOptions(),
-    force: Annotated[bool, Parameter(help="replace the file that is written")] = False,
+    force: bool = False,
 ) -> None:
     """Print how a file of problems, replies, labels or preferences is read, and write it as JSON lines (UTF-8).
 
     Numbers in the column `answer` get a decimal point, HTML entities in problems are decoded, and dialogues in the
     columns of --histories are written as lines; other texts stay. Raises UserError for everything in doubt, with the
     flag that settles it; nothing is written then.
+
+    Args:
+        file: table, workbook, JSON or Parquet file with one record a row
+        out: file to write, as JSON lines (default: only print)
+        encoding: encoding of a text file that is not UTF-8
+        sheet: sheet of a workbook
+        columns: columns to rename, as NEW=OLD
+        force: replace the file that is written
     """
     content = with_usual_names(renamed(read_user_table(file, FileSettings(encoding, sheet)), columns or []))
     check_exact(content, [name for name in content.columns if name.casefold() in ID_COLUMNS], str(file))

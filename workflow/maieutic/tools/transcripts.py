@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
@@ -83,105 +83,114 @@ MOST_REQUESTS = 5000  # above this number of requests a budget is required
 FREE_NAME = re.compile(r"[^a-z0-9]+")
 
 
-def flag(text: str) -> Parameter:
-    """Return the help of a flag."""
-    return Parameter(help=text)
-
-
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Source:
-    """Flags for reading the file of transcripts."""
+    """Flags for reading the file of transcripts.
 
-    columns: Annotated[
-        list[str] | None,
-        flag(
-            "columns that are not found, as FIELD=COLUMN with the fields conversation, role, text, turn, "
-            "tutor, problem, solution and time; or turns=COLUMN for whole conversations (A+B: two such columns)"
-        ),
-    ] = None
-    tags: Annotated[list[str] | None, flag("columns whose values get numbers of their own")] = None
-    roles: Annotated[list[str] | None, flag("words in the role column, as WORD=tutor, WORD=student or WORD=system")] = (
-        None
-    )
-    moves: Annotated[bool, flag("tutor turns begin with a move, as in '(probing) Why?', which becomes a tag")] = False
-    only: Annotated[
-        list[str] | None, flag("use only the rows with a value of a column, as COLUMN=VALUE; several values add up")
-    ] = None
-    last: Annotated[bool, flag("use only the last tutor turn of each conversation")] = False
-    skip_empty: Annotated[bool, flag("leave turns without a text out")] = False
-    sample: Annotated[int | None, flag("number of tutor turns, drawn at random over the conversations")] = None
-    seed: Annotated[int, flag("random seed of the sample")] = 20250226
-    max_mb: Annotated[float, flag("maximum size of the file in megabytes")] = 100
-    encoding: Annotated[str | None, flag("encoding of a text file that is not UTF-8, such as cp1250 or shift_jis")] = (
-        None
-    )
-    sheet: Annotated[str | None, flag("sheet of a workbook")] = None
-    sort: Annotated[
-        Literal["time", "turn", "file", "reversed"] | None,
-        flag("order of each conversation's rows: by time or turn, unchecked as in the file (file) or reversed"),
-    ] = None
-    dates: Annotated[
-        Literal["day-first", "month-first"] | None, flag("order of day and month in times such as 03/04/2025")
-    ] = None
-    yes: Annotated[bool, flag("take the proposed reading of everything that is in doubt")] = False
+    Args:
+        columns: columns that are not found, as FIELD=COLUMN with the fields conversation, role, text, turn, tutor,
+            problem, solution and time; or turns=COLUMN for whole conversations (A+B: two such columns)
+        tags: columns whose values get numbers of their own
+        roles: words in the role column, as WORD=tutor, WORD=student or WORD=system
+        moves: tutor turns begin with a move, as in '(probing) Why?', which becomes a tag
+        only: use only the rows with a value of a column, as COLUMN=VALUE; several values add up
+        last: use only the last tutor turn of each conversation
+        skip_empty: leave turns without a text out
+        sample: number of tutor turns, drawn at random over the conversations
+        seed: random seed of the sample
+        max_mb: maximum size of the file in megabytes
+        encoding: encoding of a text file that is not UTF-8, such as cp1250 or shift_jis
+        sheet: sheet of a workbook
+        sort: order of each conversation's rows: by time or turn, unchecked as in the file (file) or reversed
+        dates: order of day and month in times such as 03/04/2025
+        yes: take the proposed reading of everything that is in doubt
+    """
+
+    columns: list[str] | None = None
+    tags: list[str] | None = None
+    roles: list[str] | None = None
+    moves: bool = False
+    only: list[str] | None = None
+    last: bool = False
+    skip_empty: bool = False
+    sample: int | None = None
+    seed: int = 20250226
+    max_mb: float = 100
+    encoding: str | None = None
+    sheet: str | None = None
+    sort: Literal["time", "turn", "file", "reversed"] | None = None
+    dates: Literal["day-first", "month-first"] | None = None
+    yes: bool = False
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Evaluation:
-    """Flags for the judge, its rubrics and other tutors."""
+    """Flags for the judge, its rubrics and other tutors.
 
-    judge: Annotated[str | None, flag("judge or model in the registries, or a name for the hosted model")] = None
-    tutors: Annotated[
-        list[str] | None,
-        flag("models in the registries that answer the same moments"),
-    ] = None
-    rubric: Annotated[
-        str | None,
-        flag(
-            "rubric of single turns: mrbench_taxonomy (default), transcript_principles (KMP-Bench's six principles) or "
-            "one of your own"
-        ),
-    ] = None
-    extensions: Annotated[list[str] | None, flag("folders with rubrics of your own")] = None
-    whole: Annotated[bool, flag("also judge whole conversations")] = False
-    instructions: Annotated[Path | None, flag("file with the system prompt of the other tutors")] = None
-    check: Annotated[
-        int, flag("number of MRBench's labelled replies on which the judge is checked, for its light (0: none)")
-    ] = DEFAULT_LABEL_LIMIT
+    Args:
+        judge: judge or model in the registries, or a name for the hosted model
+        tutors: models in the registries that answer the same moments
+        rubric: rubric of single turns: mrbench_taxonomy (default), transcript_principles (KMP-Bench's six principles)
+            or one of your own
+        extensions: folders with rubrics of your own
+        whole: also judge whole conversations
+        instructions: file with the system prompt of the other tutors
+        check: number of MRBench's labelled replies on which the judge is checked, for its light (0: none)
+    """
+
+    judge: str | None = None
+    tutors: list[str] | None = None
+    rubric: str | None = None
+    extensions: list[str] | None = None
+    whole: bool = False
+    instructions: Path | None = None
+    check: int = DEFAULT_LABEL_LIMIT
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Privacy:
-    """Flags for personal details."""
+    """Flags for personal details.
 
-    redact: Annotated[
-        bool, flag("replace mail and web addresses, street addresses, phone numbers and long numbers")
-    ] = False
-    names: Annotated[
-        list[str] | None, flag("columns with names of people, which are replaced as well (implies --redact)")
-    ] = None
+    Args:
+        redact: replace mail and web addresses, street addresses, phone numbers and long numbers
+        names: columns with names of people, which are replaced as well (implies --redact)
+    """
+
+    redact: bool = False
+    names: list[str] | None = None
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Output:
-    """Flags for the files that are written."""
+    """Flags for the files that are written.
 
-    name: Annotated[str | None, flag("name of the run (default: the file's name)")] = None
-    out: Annotated[Path | None, flag("run file (default: NAME.yaml); the data folder NAME is beside it")] = None
-    force: Annotated[bool, flag("replace a run file and data folder that this command wrote")] = False
+    Args:
+        name: name of the run (default: the file's name)
+        out: run file (default: NAME.yaml); the data folder NAME is beside it
+        force: replace a run file and data folder that this command wrote
+    """
+
+    name: str | None = None
+    out: Path | None = None
+    force: bool = False
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Limits:
-    """Flags for the limits of a Snakemake call."""
+    """Flags for the limits of a Snakemake call.
 
-    budget: Annotated[float | None, flag("maximum cost of a Snakemake call in US dollars")] = None
-    max_requests: Annotated[int | None, flag("maximum number of requests of a Snakemake call")] = None
+    Args:
+        budget: maximum cost of a Snakemake call in US dollars
+        max_requests: maximum number of requests of a Snakemake call
+    """
+
+    budget: float | None = None
+    max_requests: int | None = None
 
     @property
     def entry(self) -> dict[str, float]:
@@ -213,9 +222,7 @@ class TranscriptSet(NamedTuple):
 
 
 def transcripts(
-    file: Annotated[
-        Path, flag("conversations as a table, workbook, JSON or Parquet: a row per message, exchange or conversation")
-    ],
+    file: Path,
     *,
     output: Output = DEFAULT_OUTPUT,
     source: Source = DEFAULT_SOURCE,
@@ -230,6 +237,9 @@ def transcripts(
     --key-env. A budget or a maximum number of requests is required if more than 5,000 requests are planned. What was
     understood of the file is printed, with its first conversations. Raises UserError that names everything in doubt,
     with the flag that settles it, and every faulty row. If the command fails, it leaves no files.
+
+    Args:
+        file: conversations as a table, workbook, JSON or Parquet: a row per message, exchange or conversation
     """
     place = place_of_run(file, output.name, output.out)
     check_replaceable(place, output.force)
