@@ -16,7 +16,7 @@ from maieutic.config.limits import Limits
 from maieutic.config.models import DAY, LANGUAGE, MOST_TOKENS, FilePath, JudgeModel, ModelEntry, StrictModel
 from maieutic.config.people import LabelSet, PreferenceSet
 from maieutic.config.simulation import Simulation
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.names import check_file_names
 from maieutic.core.records import NegativeWeights
 from maieutic.core.secrets import KNOWN_KEY, REDACTED, redact
@@ -464,8 +464,7 @@ def without_left_keys(raw: dict[str, Any]) -> dict[str, Any]:
         left = {name: value for name, value in content.items() if name != key}
         raw = {name: value for name, value in raw.items() if name != part or part in Config.model_fields}
         raw |= {part: left} if left or part in Config.model_fields else {}
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
     return raw
 
 
@@ -492,6 +491,5 @@ def read_config(raw: dict[str, Any]) -> Config:
     except ValidationError as error:  # a misspelt key may be the reason why there are no tutors
         others = validation_fault(error, Config, "", "config/README.md").all
         faults = [*(fault for fault in others if run is not None or fault.place != "run.tasks"), *faults]
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
     return config

@@ -52,10 +52,15 @@ class Unpinned(UserError):
     """Error for a data set or model without a pin. All such errors are reported together; one command fixes them."""
 
 
+def raise_all(faults: Sequence[UserError]) -> None:
+    """Raise UserError with all faults; do nothing if there are none."""
+    if faults:
+        raise UserError.of(faults)
+
+
 def check_all(checks: Iterable[Callable[[], object]]) -> None:
     """Run every check, even after one fails. Raises UserError with the errors of all checks."""
-    if faults := collect_faults(checks):
-        raise UserError.of(faults)
+    raise_all(collect_faults(checks))
 
 
 def check_in_turn(*groups: Iterable[Callable[[], object]]) -> None:
@@ -68,8 +73,7 @@ def check_in_turn(*groups: Iterable[Callable[[], object]]) -> None:
         faults += collect_faults(checks)
         if not all(isinstance(fault, Unpinned) for fault in faults):
             break
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
 
 
 def collect_faults(checks: Iterable[Callable[[], object]]) -> list[UserError]:

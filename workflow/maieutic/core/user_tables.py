@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.core.encodings import decode_file
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.files import MB
 from maieutic.core.json_text import count_json_values, json_value, object_of_unique_keys, storable
 from maieutic.core.parquet import open_parquet, parquet_batches
@@ -436,8 +436,7 @@ def check_exact(table: UserTable, columns: Iterable[str], name: str) -> None:
             )
             fix = "export the table again with this column formatted as text"
             faults.append(UserError(name, problem, fix))
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
 
 
 # JSON -----------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.datasets.word_problems import single_number
 
 OPTION_NAME = re.compile(r"(?:options?|choices?|alternatives?|opt)[ _-]*[a-h\d]|[a-h]", re.IGNORECASE)
@@ -95,5 +95,4 @@ def check_questions(path: str, records: Sequence[Mapping[str, Any]]) -> None:
         faults.append(
             UserError(path, problem, "delete the rows that hold totals, and write the other questions in full")
         )
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)

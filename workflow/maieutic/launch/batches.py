@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from maieutic.config.models import Price
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.files import atomic_file, write_json
 from maieutic.core.journal import (
     KEY_PREFIX,
@@ -935,6 +935,5 @@ def cancel(run: str | None = None) -> None:
     if kept:
         problem = f"not cancelled: {', '.join(kept)}"
         faults = [UserError("maieutic cancel", problem, "see the reasons above, and repeat this"), *faults]
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
     say("The next run collects the finished answers, and submits the other requests anew if they are part of it.")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from maieutic.config.faults import suggestion_for
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.files import atomic_file
 from maieutic.core.terminal import say
 from maieutic.launch import cluster
@@ -254,8 +254,7 @@ def check_requests(file: PartitionFile, requests: Iterable[JobRequest]) -> None:
         )
         fix = f"lower models.{request.model}.needs, or correct the file"
         faults.append(UserError(f"models.{request.model}.needs", problem, fix))
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
 
 
 def gpu_types(file: PartitionFile) -> list[str]:
@@ -308,5 +307,4 @@ def check_against_cluster(file: PartitionFile, known: Mapping[str, cluster.Parti
             requested = partition.limits.max_gpu
             problem = f"expected max_gpu to be at most {most}, the GPUs of a node of {named}, found {requested}"
             faults.append(UserError(str(file.path), problem, "all GPUs of a job are on one node: lower max_gpu"))
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, RecordedModel
 from maieutic.config.settings import Config
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, collect_faults
 from maieutic.core.secrets import model_list_headers
 from maieutic.launch.budget_limits import check_one_request_is_paid
 from maieutic.launch.requests import NewRequests, models_to_call
@@ -77,15 +77,10 @@ def idle_judge_lines(plan: Plan) -> Iterator[str]:
 
 def unready_endpoints(config: Config, models: Iterable[str]) -> list[UserError]:
     """Return the errors of the hosted models whose endpoint does not answer or refuses the key."""
-    faults: list[UserError] = []
-    for name in sorted(models):
-        model = config.models[name]
-        try:
-            if isinstance(model, HostedModel):
-                list_endpoint_models(name, model)
-        except UserError as error:
-            faults += error.all
-    return faults
+    entries = {name: config.models[name] for name in sorted(models)}
+    return collect_faults(
+        partial(list_endpoint_models, name, model) for name, model in entries.items() if isinstance(model, HostedModel)
+    )
 
 
 def check_serving_environment(serve: str, name: str) -> None:

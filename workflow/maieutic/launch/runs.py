@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.core import paths
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.terminal import say
 from maieutic.launch.saved_runs import saved_configs, saved_run
 from maieutic.serving.batches import NO_NAME
@@ -56,8 +56,7 @@ def runs() -> None:
         say(f"pending batch of {batch.run}: {batch.line}")
     if batches:
         say("The next run collects the answers of ended batches. To cancel pending ones: maieutic cancel RUN")
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
 
 
 def run_folders(results: Path) -> Iterable[RunFolder]:

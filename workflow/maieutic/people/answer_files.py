@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.files import MB, unquote_cell, write_csv
 from maieutic.core.tables import check_columns, match_known_word
 from maieutic.core.user_tables import read_user_table
@@ -91,8 +91,7 @@ def read_files(
         if len(places) > 1:
             fix = "pass only the latest file of each annotator"
             faults.append(UserError(places[1], f"found {len(places)} files of annotator {name}", fix))
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
     return reads
 
 
@@ -227,8 +226,7 @@ def read_label_studio(
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"the task has no readable annotations: {type(error).__name__}: {error}"
             faults.append(UserError(f"{path}[{number}]", problem, "export as JSON, not as JSON-MIN"))
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
     reads = []
     for name, answers in by_annotator.items():
         local = names.get(name, name.split("@")[0])
@@ -287,8 +285,7 @@ def check_answers(
             problem = f"{answer.unit}, {answer.criterion} was already answered in {seen[question]}"
             faults.append(UserError(answer.place, problem, "remove one of the two answers"))
         seen.setdefault(question, answer.place)
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
     answered = {(answer.unit, answer.criterion) for answer in answers}
     open_ = [unit for unit in units if any((unit, name) not in answered for name in key.units[unit]["criteria"])]
     return AnswerFile(annotator, list(answers), open_)

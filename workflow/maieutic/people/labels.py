@@ -8,7 +8,7 @@ from pathlib import Path
 
 from maieutic.config.limits import DEFAULT_LIMITS, Limits
 from maieutic.config.rubric_kinds import PASS_FAIL
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.files import MB, unquote_cell
 from maieutic.core.jobs import SampledJob
 from maieutic.core.records import Label, Scale, Scales
@@ -112,8 +112,7 @@ def read_label_lines(
     for names in (list(names) for names in spellings.values() if len(names) > 1):
         problem = f"column annotator has {' and '.join(names)}, which would be two people"
         faults.append(UserError(str(path), problem, "write each name in one way"))
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
     return labels
 
 

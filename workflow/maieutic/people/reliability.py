@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.files import unquote_cell
 from maieutic.core.records import Label, Scales
 from maieutic.core.tables import read_table
@@ -110,8 +110,7 @@ def read_reliability(path: Path) -> dict[tuple[str, str], Reliability]:
         if known.setdefault(key, entry) != entry:
             problem = f"{key[0]} has other counts under {key[1]} in an earlier line"
             faults.append(UserError(f"{path}:{place}", problem, "use one file of one sample"))
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
     return known
 
 

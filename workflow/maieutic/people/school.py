@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from maieutic.config.rubrics import Rubric
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.records import Item, Record
 from maieutic.people.reliability import Reliability
 from maieutic.people.sample import Candidate, Unit, criterion_questions, unit_name
@@ -147,8 +147,7 @@ def read_school(path: Path, rubric: Rubric) -> list[SchoolUnit]:
     missing = [part for part in PARTS if not any(unit.part == part for unit in units)]
     if missing and not faults:
         faults.append(UserError(str(path), f"expected units of each part, found none of {', '.join(missing)}", fix))
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
     return units
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from maieutic.config.cards import Card
 from maieutic.config.people import PreferenceSet
 from maieutic.core.encodings import without_entities
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.files import MB, read_json_lines
 from maieutic.core.records import Item, Label, read_records
 from maieutic.core.terminal import say
@@ -183,8 +183,7 @@ def check_spellings(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
                 f"{len(apart):,} values of column {column} differ only in spelling, such as {' and '.join(apart[0])}"
             )
             faults.append(UserError(str(path), problem, "write each value in one way"))
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
 
 
 def check_label_columns(path: Path, records: Sequence[Mapping[str, Any]]) -> None:

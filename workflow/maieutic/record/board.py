@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from maieutic.config import cards
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core import paths
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.extensions import MANIFEST
 from maieutic.core.files import atomic_file, safe_cell
 from maieutic.core.journal import canonical_digest
@@ -108,8 +108,7 @@ def board(folder: Path, /, *, out: Path = Path("board"), most_mb: float = MOST_R
             raise UserError.of(refused)
         write_board(passed, refused, claims, Path(place) / "board", out)
     log.info("%s: %d of %d submissions, %d claims", out / "index.html", len(passed), len(archives), len(claims))
-    if refused:
-        raise UserError.of(refused)
+    raise_all(refused)
 
 
 # one submission -------------------------------------------------------------------------------------------------------

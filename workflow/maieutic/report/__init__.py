@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.files import atomic_file, write_json
 from maieutic.core.yaml_files import read_yaml
 
@@ -112,6 +112,5 @@ def check_report(problems: Path, out: Path) -> None:
                 "read results/logs/build_report.log and report the error; the other parts and the tables are complete",
             )
         )
-    if errors:
-        raise UserError.of(errors)
+    raise_all(errors)
     write_json(out, {"parts": "all made"})

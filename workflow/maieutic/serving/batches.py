@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from maieutic.config.models import HostedModel, Price
 from maieutic.core import paths
-from maieutic.core.errors import RUN_FILES_VARIABLE, UserError
+from maieutic.core.errors import RUN_FILES_VARIABLE, UserError, raise_all
 from maieutic.core.extensions import extension_folders
 from maieutic.core.files import atomic_file, write_text
 from maieutic.core.jobs import Job
@@ -289,8 +289,7 @@ class BatchFolder:
     def pending(self) -> list[Batch]:
         """Return the batches in progress, the oldest first. Raises UserError that lists the unreadable records."""
         batches, faults = self.batches()
-        if faults:
-            raise UserError.of(faults)
+        raise_all(faults)
         return [batch for batch in batches if batch.is_pending]
 
     def pending_keys(self) -> set[str]:

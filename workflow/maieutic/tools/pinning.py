@@ -31,7 +31,7 @@ from maieutic.config.pins import (
 )
 from maieutic.config.settings import read_config
 from maieutic.core import paths
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, check_all, raise_all
 from maieutic.core.files import atomic_file, sha256_of
 from maieutic.datasets.downloads import READ_SECONDS, download_file
 from maieutic.datasets.hub import fetch_json, fetch_parquet, hub_address, hub_commit
@@ -95,8 +95,7 @@ def pin(
         write_lock(lock, Pins(models=models, datasets=datasets))
     fresh = len({**models, **datasets}.keys() - {*pins.models, *pins.datasets})
     log.info("%s: %d pins, %d new", lock, len(models) + len(datasets), fresh)
-    if faults:
-        raise UserError.of(faults)
+    raise_all(faults)
 
 
 def update_pin(
@@ -243,20 +242,13 @@ def check_pins(raw: Mapping[str, Any], names: EntryNames) -> None:
     raw: the configuration with pins filled in. A model's commit must have safetensors and every shard of them, and be
     open to this user; a dataset's commit must have its Parquet files; any other file must have its checksum.
     """
-    faults: list[UserError] = []
-    for kind, entries, confirmed in (
-        ("models", names.models, confirmed_model),
-        ("datasets", names.datasets, confirmed_dataset),
-    ):
-        for name in entries:
-            place = f"{kind}.{name}"
-            try:
-                if content := confirmed(place, raw[kind][name]):
-                    log.info("%s: %s", place, content)
-            except UserError as error:
-                faults += error.all
-    if faults:
-        raise UserError.of(faults)
+    kinds = (("models", names.models, confirmed_model), ("datasets", names.datasets, confirmed_dataset))
+
+    def check_pin(kind: str, name: str, confirmed: Callable[[str, Any], str | None]) -> None:
+        if content := confirmed(f"{kind}.{name}", raw[kind][name]):
+            log.info("%s.%s: %s", kind, name, content)
+
+    check_all(partial(check_pin, kind, name, confirmed) for kind, entries, confirmed in kinds for name in entries)
 
 
 def confirmed_model(place: str, entry: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.speakers import ROLE_WORDS, proposed_role
 from maieutic.core.user_tables import Doubt, Faults
 from maieutic.transcripts.shapes import Placed
@@ -136,6 +136,5 @@ class Understanding:
                 self.faults.check()
             except UserError as error:
                 faults += error.all
-        if faults:
-            raise UserError.of(faults)
+        raise_all(faults)
         return [doubt.proposal for doubt in self.doubts]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from maieutic.config.rubrics import annotation_scales, read_rubric
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, raise_all
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job, SampledJob
 from maieutic.core.records import (
@@ -368,8 +368,7 @@ def correct_by_people(
         for place, label in lines
         if label.task in judged and (label.task, label.id, label.tutor) not in known
     ]
-    if strange:
-        raise UserError.of(strange)
+    raise_all(strange)
     labels = [label for _, label in lines]
     reliability = read_reliability(people)
     sampling = BootstrapSettings(job.resamples, job.seed)
