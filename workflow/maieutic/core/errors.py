@@ -53,7 +53,7 @@ class Unpinned(UserError):
 
 
 def raise_all(faults: Sequence[UserError]) -> None:
-    """Raise UserError with all faults; do nothing if there are none."""
+    """Raise UserError with all faults; do nothing for an empty list."""
     if faults:
         raise UserError.of(faults)
 
