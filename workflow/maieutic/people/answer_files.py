@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError, raise_all
-from maieutic.core.files import MB, unquote_cell, write_csv
+from maieutic.core.files import MB, unquote_cell
 from maieutic.core.tables import check_columns, match_known_word
 from maieutic.core.user_tables import read_user_table
 from maieutic.core.workbooks import cell_text
@@ -328,12 +328,12 @@ def stratum_size_of(unit: str, key: Key) -> int:
 
 def human_label_rows(
     answers: Sequence[AnnotatorAnswer], key: Key, resolver: str | None, reliability: ByAnnotator = NO_RELIABILITY
-) -> Iterator[list[object]]:
+) -> Iterator[dict[str, object]]:
     """Yield the rows of the CSV that `run.human_labels` reads. reliability: of annotators, in samples with a school."""
     probability = labelling_probabilities(key, (answer.unit for answer in answers))
     for answer in answers:
         about = key.units[answer.unit]
-        yield [
+        cells = [
             about["task"],
             about["item"],
             about["tutor"],
@@ -348,14 +348,4 @@ def human_label_rows(
             answer.comment,
             *(known.cells if (known := reliability.get((answer.annotator, answer.criterion))) else ("", "")),
         ]
-
-
-def write_human_labels(
-    path: Path,
-    answers: Sequence[AnnotatorAnswer],
-    key: Key,
-    resolver: str | None,
-    reliability: ByAnnotator = NO_RELIABILITY,
-) -> None:
-    """Write the CSV that `run.human_labels` reads. reliability: of annotators, in samples with a school."""
-    write_csv(path, PEOPLE_COLUMNS, human_label_rows(answers, key, resolver, reliability))
+        yield dict(zip(PEOPLE_COLUMNS, cells, strict=True))

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from maieutic.config.people import PAIR_COLUMNS
 from maieutic.config.rubrics import Criterion, LoadedRubric, Rubric
-from maieutic.core.files import write_csv
 from maieutic.core.records import Item
 from maieutic.people.annotation_files import context_text, read_sample_content
 from maieutic.people.answer_files import AnnotatorAnswer
@@ -60,7 +59,6 @@ def pair_columns(units: Sequence[Unit]) -> dict[str, dict[str, str]]:
             "question": unit.candidate.item.vars.get("question", ""),
             "solution": str(unit.candidate.item.reference.get("solution") or ""),
             "problem": unit.candidate.item.cluster,
-            "other": unit.candidate.against,
         }
         for unit in units
     }
@@ -68,21 +66,13 @@ def pair_columns(units: Sequence[Unit]) -> dict[str, dict[str, str]]:
 
 def preference_rows(
     answers: Iterable[AnnotatorAnswer], key: Key, folder: Path, resolver: str | None
-) -> Iterator[dict[str, str]]:
-    """Yield the rows of a table of preferences. folder: the sample's folder."""
+) -> Iterator[dict[str, object]]:
+    """Yield the rows of the CSV for an entry of `preferences`. folder: the sample's folder."""
     responses = {unit["name"]: unit["replies"] for unit in read_sample_content(folder)["units"]}
     for answer in answers:
         about, (first, second) = key.units[answer.unit], responses[answer.unit]
         context = {name: str(about[name]) for name in ("history", "question", "solution", "problem")}
         resolves = "yes" if answer.annotator == resolver else ""
         vote = {"preference": PREFERENCE_VALUES[answer.value], "annotator": answer.annotator, "resolves": resolves}
-        yield {**context, "first": first, "second": second, "id": answer.unit, "comment": answer.comment, **vote}
-
-
-def write_preferences(
-    path: Path, answers: Sequence[AnnotatorAnswer], key: Key, folder: Path, resolver: str | None
-) -> None:
-    """Write the table of preferences as a CSV for an entry of `preferences`. folder: the sample's folder."""
-    rows = preference_rows(answers, key, folder, resolver)
-    columns = [*PAIR_COLUMNS, "comment"]
-    write_csv(path, columns, ([row[name] for name in columns] for row in rows))
+        row = {**context, "first": first, "second": second, "id": answer.unit, "comment": answer.comment, **vote}
+        yield {name: row[name] for name in (*PAIR_COLUMNS, "comment")}

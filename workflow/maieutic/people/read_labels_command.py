@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from maieutic.config.limits import DEFAULT_LIMITS
 from maieutic.core.errors import UserError
+from maieutic.core.files import write_csv
 from maieutic.core.records import Scale
 from maieutic.core.terminal import say
 from maieutic.core.user_tables import preview
 from maieutic.people.annotation_files import write_label_page
 from maieutic.people.answer_files import (
-    PEOPLE_COLUMNS,
     AnnotatorAnswer,
     AnswerFile,
     divided_questions,
     human_label_rows,
     label_of_answer,
     read_files,
-    write_human_labels,
 )
-from maieutic.people.pairs import write_preferences
+from maieutic.people.pairs import preference_rows
 from maieutic.people.reliability import Reliability
 from maieutic.people.sample import Key, check_annotator_name
 from maieutic.people.school import School, school_lines
@@ -79,7 +78,12 @@ def read_labels(
     if not answers:
         fix = "ask the annotators to save their pages to files"
         raise UserError(", ".join(map(str, files)), "expected at least one label, found none", fix)
-    for line in preview_of_answers(reads, key, resolver):
+    rows = list(
+        preference_rows(answers, key, sample, resolver)
+        if key.against
+        else human_label_rows(answers, key, resolver, reliability)
+    )
+    for line in preview_of_answers(reads, key, rows):
         say(line)
     differing = divided_questions(answers, resolver)
     resolved = {(answer.unit, answer.criterion) for answer in answers if answer.annotator == resolver}
@@ -88,10 +92,7 @@ def read_labels(
         # The new page replaces the previous one, so it also contains the units that are already resolved.
         units = sorted({unit for unit, _ in differing})
         say(f"units to resolve by {resolver}: {len(units)}, on the page {write_label_page(sample, resolver, units)}")
-    if key.against:
-        write_preferences(out, answers, key, sample, resolver)
-    else:
-        write_human_labels(out, answers, key, resolver, reliability)
+    write_csv(out, list(rows[0]), (list(row.values()) for row in rows))
     for line in agreement_lines(answers, key, resolver):
         say(line)
     remarks = {(answer.unit, answer.annotator): answer.comment for answer in answers if answer.comment}
@@ -150,8 +151,8 @@ def named_annotators(words: Sequence[str], key: Key) -> dict[str, str]:
     return names
 
 
-def preview_of_answers(reads: Sequence[AnswerFile], key: Key, resolver: str | None) -> Iterator[str]:
-    """Yield what was understood: the labels of each annotator, their values, and the first labels as they are used."""
+def preview_of_answers(reads: Sequence[AnswerFile], key: Key, rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    """Yield what was understood: the labels of each annotator, their values, and the first rows of the table."""
     for read in reads:
         opened = f", units with open questions: {len(read.open)}" if read.open else ""
         yield f"{read.annotator}: {len(read.answers)} labels{opened}"
@@ -162,7 +163,6 @@ def preview_of_answers(reads: Sequence[AnswerFile], key: Key, resolver: str | No
         values[answer.criterion][label_of_answer(answer, key)] += 1
     for criterion, numbers in values.items():
         yield f"{criterion}: {', '.join(f'{value} {number}' for value, number in numbers.most_common())}"
-    rows = (dict(zip(PEOPLE_COLUMNS, row, strict=True)) for row in human_label_rows(answers, key, resolver))
     yield from preview(rows)
 
 
