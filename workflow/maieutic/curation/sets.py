@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ from maieutic.curation.records import Components, Dialogue, Level, Seed
 from maieutic.curation.seeds import evaluation_seeds
 from maieutic.serving.weights import link_folder, prepare_weights_folder, write_manifest
 
-log = logging.getLogger(__name__)
 ROLES = {"student": "user", "tutor": "assistant"}
 SIMILAR_LEVELS: tuple[Level, ...] = ("medium", "hard")  # levels of the two similar problems in a record of KMP-Skills
 

@@ -6,7 +6,6 @@ All requests share one journal. A registry entry with several roles has one clie
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
@@ -26,7 +25,6 @@ from maieutic.curation.rules import RULES, AcceptedProduct, ProductRejected, Sta
 from maieutic.replies.generate import ModelRequests
 from maieutic.serving.backends import JobFiles, backend_of
 
-log = logging.getLogger(__name__)
 # Maximum number of characters of a rejected answer in the results. The journal contains the whole answer.
 LONGEST_PRODUCT = 100_000
 TRUNCATED_ANSWER = "cut off"  # reason recorded for an unparsed answer that ends at the token limit

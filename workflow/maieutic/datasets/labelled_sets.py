@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from maieutic.datasets.label_table import label_table_columns, labelled_table, t
 from maieutic.datasets.releases import LabelSource
 from maieutic.datasets.sampling import ranked_by_seed
 
-log = logging.getLogger(__name__)
 LABEL_LOADERS: dict[str, LabelSource] = merged_plugin_tables("releases", "RELEASES")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 
 from maieutic.config.people import TABLE_LOADER, PreferenceSet
@@ -11,7 +10,6 @@ from maieutic.core.plugins import merged_plugin_tables
 from maieutic.datasets.pair_sources import PairSource
 from maieutic.datasets.pair_table import preferences_of_table
 
-log = logging.getLogger(__name__)
 PAIR_SOURCES: dict[str, PairSource] = merged_plugin_tables("pairs", "PAIR_SOURCES")
 
 

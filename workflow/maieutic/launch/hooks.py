@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import re
 import shlex
@@ -61,7 +60,6 @@ from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse
 from maieutic.serving.devices import gpu_names
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 
-log = logging.getLogger(__name__)
 GPU_RESOURCE = re.compile(r"gpu(?::[\w.-]*[A-Za-z][\w.-]*)?")  # a type is no mere number
 EXECUTOR_MESSAGES: dict[int, str] = {}  # messages of the executor about failed jobs, by job number
 DISPLAYS: list[RunDisplay] = []  # the display of this run, if the terminal's log handler is the workflow's own

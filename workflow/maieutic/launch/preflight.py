@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import logging
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +21,6 @@ from maieutic.plan.plan import Plan
 from maieutic.preparation.own_readings import checks_of_readings
 from maieutic.serving.backends import hosted_key
 
-log = logging.getLogger(__name__)
 ENDPOINT_SECONDS = 15.0
 
 

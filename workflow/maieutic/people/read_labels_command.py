@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +27,6 @@ from maieutic.people.sample import Key, check_annotator_name
 from maieutic.people.school import School, school_lines
 from maieutic.validation.agreement import fleiss_of_usual_count, krippendorff_alpha, mean_pairwise_cohen
 
-log = logging.getLogger(__name__)
 Votes = dict[str, dict[str, dict[str, str]]]  # criterion -> unit -> annotator -> answer
 
 
