@@ -21,7 +21,7 @@ from maieutic.core.files import MB
 from maieutic.core.json_text import count_json_values, json_value, object_of_unique_keys, storable
 from maieutic.core.parquet import open_parquet, parquet_batches
 from maieutic.core.tables import DELIMITERS, LONGEST_CELL, Table, delimiter_of, parse_table
-from maieutic.core.workbooks import Sheet, cell_text, is_rounded, is_workbook, read_sheets, shown_otherwise
+from maieutic.core.workbooks import Sheet, cell_text, is_rounded, is_workbook, read_workbook
 
 WRITTEN_OBJECT = re.compile(r"\s*(?:\[\s*)?\{\s*['\"][\w.$@-]+['\"]\s*:")  # an object, or a list of objects
 MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON document, which is read at once
@@ -86,15 +86,12 @@ class Doubt(NamedTuple):
 class FileSettings(NamedTuple):
     """Settings for reading a user's file.
 
-    encoding: of a text file; sheet: of a workbook; max_mb: maximum size of the file; encoding_fix, sheet_fix: how to
-    name them, for messages.
+    encoding: of a text file; sheet: of a workbook; max_mb: maximum size of the file.
     """
 
     encoding: str | None = None
     sheet: str | None = None
     max_mb: float = 100.0
-    encoding_fix: str = "pass --encoding"
-    sheet_fix: str = "pass --sheet"
 
 
 AS_FOUND = FileSettings()
@@ -169,18 +166,18 @@ def table_of(path: Path, settings: FileSettings) -> UserTable:
     if data.startswith(b"PAR1"):
         return parquet_table(path)
     if is_workbook(data):
-        table = workbook_table(read_sheets(data, name), name, settings)
-        differing = shown_otherwise(data)
+        book = read_workbook(data, name)
+        table = workbook_table(book.sheets, name, settings)
         notes = []
-        if differing.percentages:
-            notes.append(f"cells shown as percentages, read as fractions (25 % as 0.25): {differing.percentages:,}")
-        if differing.hidden:
-            notes.append(f"hidden rows, which are read like others: {differing.hidden:,}")
-        return table._replace(notes=[*table.notes, *notes], percentages=differing.percentages)
-    decoded = decode_file(data, name, settings.encoding, settings.encoding_fix)
+        if book.percentages:
+            notes.append(f"cells shown as percentages, read as fractions (25 % as 0.25): {book.percentages:,}")
+        if book.hidden:
+            notes.append(f"hidden rows, which are read like others: {book.hidden:,}")
+        return table._replace(notes=[*table.notes, *notes], percentages=book.percentages)
+    decoded = decode_file(data, name, settings.encoding)
     text, notes = decoded.text, []
     if decoded.is_guessed:
-        notes.append(f"encoding: Windows-1252, as the file is not UTF-8 (otherwise {settings.encoding_fix})")
+        notes.append("encoding: Windows-1252, as the file is not UTF-8 (otherwise pass --encoding)")
     if kind := next((kind for kind, begin in EXPORTS.items() if begin.match(text[:500])), None):
         raise UserError(name, f"is {kind}", TABLE_FIX)
     start = text.lstrip("\ufeff \t\r\n")[:1]
@@ -389,14 +386,12 @@ def workbook_table(sheets: Sequence[Sheet], name: str, settings: FileSettings) -
     if settings.sheet is not None:
         tables = [sheet for sheet in sheets if sheet.name == settings.sheet]
         if not tables:
-            raise UserError(
-                name, f"has no sheet {settings.sheet!r}, only {names}", f"{settings.sheet_fix} with one of them"
-            )
+            raise UserError(name, f"has no sheet {settings.sheet!r}, only {names}", "pass --sheet with one of them")
     if not tables:
         raise UserError(name, "no sheet has a header and rows", "pass a workbook with one record a row")
     if len(tables) > 1:
         listed = ", ".join(sheet.name for sheet in tables)
-        raise UserError(name, f"{len(tables)} sheets have rows: {listed}", f"{settings.sheet_fix} with one of them")
+        raise UserError(name, f"{len(tables)} sheets have rows: {listed}", "pass --sheet with one of them")
     [sheet] = tables
     (first, head), *rows = sheet.rows
     columns = [cell_text(cell).strip() for cell in head]
@@ -453,35 +448,31 @@ STRICT: dict[str, Any] = {"object_pairs_hook": object_of_unique_keys, "parse_con
 def is_json(text: str) -> bool:
     """Return True if a text without a JSON suffix is a JSON document, or begins with a JSON line."""
     first = text.lstrip("\ufeff \t\r\n").partition("\n")[0]
-    for part in (first, text):
-        try:
-            json_value(part)
-        except ValueError:
-            continue
-        return True
-    return False
+    return is_json_value(first) or is_json_value(text)
+
+
+def is_json_value(text: str) -> bool:
+    """Return True if a text is a whole JSON value, such as the first line of JSON lines."""
+    try:
+        json_value(text)
+    except ValueError:
+        return False
+    return True
 
 
 def json_table(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]], list[str]]:
     """Return columns and rows of JSON lines, or of a document with a list of records, and notes."""
-    stripped = text.lstrip("\ufeff \t\r\n")
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text.lstrip("\ufeff").split("\n"), 1) if line.strip()]
     faults, notes = Faults(path), list[str]()
     document: Any = None
-    if (
-        len(lines) == 1
-        or stripped.startswith("[")
-        or not all(line.lstrip().startswith("{") for _, line in lines)
-        or not is_line(lines)
-    ):
+    if len(lines) < 2 or not is_json_value(lines[0][1]):
         if (values := count_json_values(text.encode("utf-8", "replace"))) > MOST_JSON_VALUES:
             problem = f"the file has about {values:,} values, more than {MOST_JSON_VALUES:,}"
             raise UserError(str(path), problem, "split the file, or write one JSON object per line")
         try:
             document = json_value(text.lstrip("\ufeff"), **STRICT)
         except ValueError as error:
-            if stripped.startswith("[") or not is_line(lines):
-                raise UserError(str(path), f"the JSON cannot be parsed: {error}", "correct the file") from None
+            raise UserError(str(path), f"the JSON cannot be parsed: {error}", "correct the file") from None
     records: list[tuple[str, Any]] = []
     if document is not None:
         listed, notes = records_of(document, str(path))
@@ -508,14 +499,6 @@ def json_table(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]],
             faults.add(place, problem, "write one JSON object per row")
     faults.check()
     return list(columns), rows, notes
-
-
-def is_line(lines: Sequence[tuple[int, str]]) -> bool:
-    """Return True if the first line of a file is a whole JSON value, as in JSON lines."""
-    try:
-        return bool(lines) and json_value(lines[0][1]) is not None
-    except ValueError:
-        return False
 
 
 def records_of(document: Any, name: str) -> tuple[list[Any], list[str]]:

@@ -10,6 +10,7 @@ import io
 import math
 import re
 import zipfile
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -46,12 +47,24 @@ def is_workbook(data: bytes) -> bool:
     return data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0"))
 
 
-def read_sheets(data: bytes, name: str) -> list[Sheet]:
-    """Return the sheets of a workbook that have cells. name: the file's name in messages.
+class Workbook(NamedTuple):
+    """Sheets of a workbook that have cells, and what it shows otherwise than they are read.
+
+    percentages: number of cells shown as percentages, which are stored as fractions, None if the format does not tell;
+    hidden: number of hidden rows.
+    """
+
+    sheets: list[Sheet]
+    percentages: int | None
+    hidden: int
+
+
+def read_workbook(data: bytes, name: str) -> Workbook:
+    """Return the content of a workbook. name: the file's name in messages.
 
     Raises UserError for a file that is no workbook, is protected or too large, or has cells without a stored value.
     """
-    check_archive(data, name)
+    percentages, hidden = check_archive(data, name) if data.startswith(b"PK") else (None, 0)
     import python_calamine
 
     try:
@@ -61,7 +74,7 @@ def read_sheets(data: bytes, name: str) -> list[Sheet]:
         raise UserError(name, "the workbook is protected by a password", "save it without the password") from None
     except (python_calamine.CalamineError, OSError, ValueError) as error:
         raise UserError(name, f"cannot be read as a workbook: {error}", "save it as .xlsx or as CSV (UTF-8)") from None
-    return [sheet for sheet in sheets if sheet.rows]
+    return Workbook([sheet for sheet in sheets if sheet.rows], percentages, hidden)
 
 
 def sheet_of(book: Any, name: str) -> Sheet:
@@ -76,10 +89,11 @@ def sheet_of(book: Any, name: str) -> Sheet:
     return Sheet(name, rows)
 
 
-def check_archive(data: bytes, name: str) -> None:
-    """Raise UserError if an archive is no workbook, is too large, or has cells with an error or no value."""
-    if not data.startswith(b"PK"):
-        return
+def check_archive(data: bytes, name: str) -> tuple[int | None, int]:
+    """Return the numbers of cells shown as percentages, None if the format does not tell, and of hidden rows.
+
+    Raises UserError if an archive is no workbook, is too large, or has cells with an error or no value.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = archive.infolist()
@@ -91,6 +105,7 @@ def check_archive(data: bytes, name: str) -> None:
                 problem = f"the workbook has {size / MB:,.0f} MB unpacked, more than {MOST_UNPACKED_MB:,.0f} MB"
                 raise UserError(name, problem, "split it, or save it as CSV (UTF-8)")
             sheets = [archive.read(info) for info in infos if SHEET_FILE.fullmatch(info.filename)]
+            styles = archive.read("xl/styles.xml") if "xl/styles.xml" in names else None
             unstored = sum(len(NO_VALUE.findall(sheet)) for sheet in sheets)
             broken = sum(len(ERROR_CELL.findall(sheet)) for sheet in sheets)
     except (zipfile.BadZipFile, OSError, RuntimeError) as error:
@@ -100,37 +115,21 @@ def check_archive(data: bytes, name: str) -> None:
         raise UserError(name, problem, "open the workbook in a spreadsheet program, and save it there")
     if broken:
         raise UserError(name, f"{broken:,} cells contain an error such as #REF!", "correct these formulas")
+    hidden = sum(len(HIDDEN_ROW.findall(sheet)) for sheet in sheets)
+    if "content.xml" in names:
+        return sum(sheet.count(b'office:value-type="percentage"') for sheet in sheets), hidden
+    return percentage_cells(sheets, styles if "xl/workbook.bin" not in names else None), hidden
 
 
-class ShownOtherwise(NamedTuple):
-    """Cells and rows that a workbook shows otherwise than they are read.
-
-    percentages: number of cells shown as percentages, which are stored as fractions, None if the format does not tell;
-    hidden: number of hidden rows.
-    """
-
-    percentages: int | None
-    hidden: int
-
-
-def shown_otherwise(data: bytes) -> ShownOtherwise:
-    """Return what a workbook shows otherwise than its cells are read."""
-    if not data.startswith(b"PK"):
-        return ShownOtherwise(None, 0)
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        names = archive.namelist()
-        sheets = [archive.read(name) for name in names if SHEET_FILE.fullmatch(name)]
-        hidden = sum(len(HIDDEN_ROW.findall(sheet)) for sheet in sheets)
-        if "content.xml" in names:
-            return ShownOtherwise(sum(sheet.count(b'office:value-type="percentage"') for sheet in sheets), hidden)
-        if "xl/styles.xml" not in names or "xl/workbook.bin" in names:
-            return ShownOtherwise(None, hidden)
-        styles = archive.read("xl/styles.xml")
+def percentage_cells(sheets: Sequence[bytes], styles: bytes | None) -> int | None:
+    """Return the number of cells that are shown as percentages; None without styles, as in .xlsb."""
+    if styles is None:
+        return None
     custom = {number.decode() for number, code in CUSTOM_FORMAT.findall(styles) if b"%" in code}
     _, _, formats = styles.partition(b"<cellXfs")
     used = [number.decode() for number in STYLE.findall(formats.partition(b"</cellXfs>")[0])]
     places = {str(place).encode() for place, number in enumerate(used) if number in PERCENT_FORMATS | custom}
-    return ShownOtherwise(sum(style in places for sheet in sheets for style in STYLED_CELL.findall(sheet)), hidden)
+    return sum(style in places for sheet in sheets for style in STYLED_CELL.findall(sheet))
 
 
 def cell_text(value: Any) -> str:
