@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import snakemake.cli
 import snakemake.common
+from maieutic.core.rule_functions import with_parameters
 from maieutic.launch import snakemake_compat
-from maieutic.plan.rules import with_parameters
 from snakemake.api import SnakemakeApi
 from snakemake.common import get_function_params, get_input_function_aux_params
 from snakemake.resources import Resource

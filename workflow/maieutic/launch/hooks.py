@@ -24,6 +24,7 @@ from maieutic.core.ledger import utc_now
 from maieutic.core.locks import has_locks
 from maieutic.core.logs import ONE_WRITER_VARIABLE
 from maieutic.core.parent_process import PARENT_VARIABLE
+from maieutic.core.rule_functions import with_parameters
 from maieutic.core.terminal import say
 from maieutic.launch import (
     budget_limits,
@@ -53,7 +54,7 @@ from maieutic.launch.snakemake_compat import (
 from maieutic.launch.stage import save_config_job
 from maieutic.launch.training_time import TRAINING_RULES, training_lines
 from maieutic.launch.watch import RunWatch, remove_old_progress
-from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan, with_parameters
+from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan
 from maieutic.preparation.own_readings import checks_of_readings
 from maieutic.serving.batches import BATCH_VARIABLE, OUTBOX, BatchFolder, BatchLimits, BatchSettings, has_batches
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from maieutic.plan.rules import with_parameters
+from maieutic.core.rule_functions import with_parameters
 
 Workflow = Any  # snakemake.workflow.Workflow
 Job = Any  # snakemake.jobs.Job

@@ -13,24 +13,10 @@ from typing import Any, Protocol, TypeVar
 from maieutic.config.models import Needs
 from maieutic.core.paths import ROOT
 from maieutic.core.plugins import plugin_folders
+from maieutic.core.rule_functions import with_parameters
 from maieutic.plan import digest, former_digests
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import code_with_replacements
-
-F = TypeVar("F", bound=Callable[..., Any])
-# Snakemake's attribute for the parameters of a function of a rule (`snakemake.common.overwrite_function_params`)
-PARAMETERS = "_overwrite_params"
-
-
-def with_parameters(function: F) -> F:
-    """Store the parameters of a rule's function in the function, and return it.
-
-    Snakemake reads them several times a job, and computing them each time takes seconds in a plan of thousands of jobs.
-    """
-    parameters = {name: parameter for name, parameter in signature(function).parameters.items() if name != "self"}
-    setattr(function, PARAMETERS, parameters)
-    return function
-
 
 TEMPLATES = {
     "write-model-card": ("validation/card.*.jinja",),
