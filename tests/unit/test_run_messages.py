@@ -106,7 +106,8 @@ def test_requests_of_checks_and_costs_of_thinking_are_listed_separately() -> Non
 ])  # fmt: skip
 def test_a_dry_run_names_the_limits_at_which_the_run_will_stop(budget: dict[str, Any], expected: str | None) -> None:
     config = many_judges()
-    config["models"]["near"] = {**config["models"]["near"], "price": {"input": 0, "output": 0}}
+    for name in ("near", "reading-model"):
+        config["models"][name] = {**config["models"][name], "price": {"input": 0, "output": 0}}
     config["run"]["budget"] = budget
     parts = [requests_of("one", 70, model="near"), requests_of("far", 5, tokens=1e6)]
     line = requests_line(plan_of(config), parts)
