@@ -59,6 +59,7 @@ def pair_columns(units: Sequence[Unit]) -> dict[str, dict[str, str]]:
             "question": unit.candidate.item.vars.get("question", ""),
             "solution": str(unit.candidate.item.reference.get("solution") or ""),
             "problem": unit.candidate.item.cluster,
+            "other": unit.candidate.against,
         }
         for unit in units
     }
