@@ -40,18 +40,23 @@ def write_grades(run: FinishedRun, out: Path) -> None:
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in GRADE_COLUMNS])
     with atomic_path(out) as place, pq.ParquetWriter(place, schema, compression="zstd") as writer:
         for benchmark, loaded_cards in run.plan.benchmarks.items():
-            cards = [loaded.card for loaded in loaded_cards]
-            listed = (item for card in cards for item in items_of_task(run.results, benchmark, card.task))
+            tasks = {loaded.card.task for loaded in loaded_cards}
+            listed = (item for task in tasks for item in items_of_task(run.results, benchmark, task))
             items = {(item.task, item.id): item for item in listed}
             for tutor in run.plan.tutors_on(benchmark):
                 repeats = run.plan.repeats_of(tutor)  # copies beyond are for other tutors
                 for path in (
                     paths.Pattern(name).within(run.results) for name in all_grades(run.plan, benchmark, tutor)
                 ):
-                    rows = [
-                        grade_row(grade, benchmark, tutor, item.cluster)
+                    graded = (
+                        (grade, items.get((grade.task, grade.id)))
                         for grade in (iter_records(path, Grade) if path.exists() else ())
-                        if (item := items.get((grade.task, grade.id))) and item.repeat < repeats
+                        if grade.task in tasks
+                    )
+                    rows = [
+                        grade_row(grade, benchmark, tutor, item.cluster if item else None)
+                        for grade, item in graded
+                        if item is None or item.repeat < repeats
                     ]
                     writer.write_table(pa.Table.from_pylist(rows, schema=schema))
 
