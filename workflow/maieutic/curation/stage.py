@@ -75,12 +75,16 @@ class CurationPlan(Plan):
         return self.config.curations[name]
 
     @cached_property
-    def used_models(self) -> list[str]:
-        """All models in use, including the models of curations and the bases of tunings."""
+    def answering_models(self) -> list[str]:
+        """All models that answer requests, including those of curations."""
         roles = [name for entry in self.config.curations.values() for name in entry.roles.models]
-        return list(
-            dict.fromkeys([*super().used_models, *roles, *(entry.base for entry in self.config.tunings.values())])
-        )
+        return list(dict.fromkeys([*super().answering_models, *roles]))
+
+    @cached_property
+    def used_models(self) -> list[str]:
+        """All models in use, including the bases of tunings."""
+        bases = [entry.base for entry in self.config.tunings.values()]
+        return list(dict.fromkeys([*super().used_models, *bases]))
 
     @cached_property
     def used_datasets(self) -> list[str]:

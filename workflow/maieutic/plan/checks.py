@@ -73,6 +73,7 @@ def check_data_folder(config: Config) -> None:
 
 def check_pins(plan: Plan) -> None:
     """Raise UserError that lists the models in use whose weights have no pinned commit."""
+    # A name that no registry has is reported by the check of the key that contains it.
     weights = {name: getattr(plan.models.get(name), "weights", None) for name in plan.used_models}
     check_all(partial(kept.refuse_unpinned, f"models.{name}.weights") for name, kept in weights.items() if kept)
 
@@ -93,8 +94,8 @@ def check_budget(plan: Plan) -> None:
                 f"{name} is a judge, but budgets apply to models",
                 f"set run.budget.models.{answering}",
             )
-    check_prices(budget, plan.models, plan.used_models)
-    check_answer_limits(budget, plan.models, plan.used_models)
+    check_prices(budget, plan.models, plan.answering_models)
+    check_answer_limits(budget, plan.models, plan.answering_models)
 
 
 def check_name_of_tutor(plan: Plan, number: int, name: str) -> None:

@@ -456,15 +456,20 @@ class Plan(Selection):
     # used registry entries --------------------------------------------------------------------------------------------
 
     @cached_property
+    def answering_models(self) -> list[str]:
+        """The registry entries that answer requests: tutors, the models of judges and taggers, and the reader."""
+        judges = [self.answering_entry(name) for name in (*self.run.judges, *self.run.taggers)]
+        reader = [self.run.reader] if self.run.reader else []
+        return list(dict.fromkeys([*self.tutors, *judges, *reader]))
+
+    @cached_property
     def used_models(self) -> list[str]:
-        """The registry entries that a run needs: tutors, graders, their base and answering models, and encoders."""
+        """The registry entries that a run needs: those that answer, graders, what they are trained on, and encoders."""
         graders = [*self.reward_models, *self.classifiers]
         trains = [getattr(self.models[name], "train", None) for name in graders]
         bases = [train.base for train in trains if train]
         judges = [*self.run.judges, *self.run.taggers]
-        answering = [self.answering_entry(name) for name in judges]
-        reader = [self.run.reader] if self.run.reader else []
-        return list(dict.fromkeys([*self.tutors, *graders, *bases, *judges, *answering, *self.run.encoders, *reader]))
+        return list(dict.fromkeys([*self.answering_models, *graders, *bases, *judges, *self.run.encoders]))
 
     def joint_needs(self, names: Iterable[str], runtime: int) -> Needs:
         """Return the resources of a job that calls several models.

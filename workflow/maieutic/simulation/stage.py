@@ -56,10 +56,10 @@ class SimulationPlan(Plan):
         return tutors_of_simulations(self)
 
     @cached_property
-    def used_models(self) -> list[str]:
-        """All models in use, including those that play students, and the tutors of simulations."""
+    def answering_models(self) -> list[str]:
+        """All models that answer requests, including those that play students, and the tutors of simulations."""
         students = [entry.student for entry in self.config.simulations.values()]
-        return list(dict.fromkeys([*super().used_models, *students, *self.simulated_tutors]))
+        return list(dict.fromkeys([*super().answering_models, *students, *self.simulated_tutors]))
 
     def simulated_models(self, simulation: str, tutor: str | None = None) -> list[str]:
         """Return the models that a job of a simulation calls: the student's, and the tutor's if it is a model."""
