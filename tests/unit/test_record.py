@@ -43,6 +43,7 @@ from maieutic.record.finished_run import (
     plan_of_run,
 )
 from maieutic.record.share import share
+from maieutic.record.tidy import write_grades
 from maieutic.record.verify import verify
 from maieutic.report import write_report
 from maieutic.report.ranking import read_rankings
@@ -128,6 +129,17 @@ def test_every_grade_stands_in_one_table_with_its_problem(run: Path, tmp_path: P
         for view in ("disagreements", "unreadable"):
             connection.execute(f"SELECT * FROM {view}").fetchall()
     assert count == (len(table),) and board[0] == ("Human reference", 1.0) and differences and differences[0] > 0
+
+
+def test_a_grade_without_its_item_is_exported_without_a_problem(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run.parent, tmp_path / "results")
+    items = next((tmp_path / "results/items/mathtutorbench").glob("*.jsonl"))
+    items.unlink()
+    write_grades(load_finished_run(tmp_path / "results/report"), tmp_path / "grades.parquet")
+    table = pd.read_parquet(tmp_path / "grades.parquet")
+    files = (run.parent / "grades/mathtutorbench/_parsers").glob("*.jsonl")
+    assert len(table) == sum(len(read_records(path, Grade)) for path in files)
+    assert table.problem.isna().any() and set(table[table.problem.isna()].task) == {items.stem}
 
 
 def test_the_documents_queries_run(run: Path, tmp_path: Path) -> None:
