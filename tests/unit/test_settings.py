@@ -232,6 +232,17 @@ def test_a_password_that_is_a_word_refuses_no_configuration(monkeypatch: pytest.
     assert not KEY_LIKE_VALUE.search("password") and KEY_LIKE_VALUE.search("0123456789abcdef")
 
 
+def test_a_budget_limits_no_answers_of_a_model_that_is_only_a_base() -> None:
+    config = shipped()
+    config["models"]["base"] = {**config["models"]["smollm2-135m"], "omit": ["max_tokens"]}
+    config["models"]["demo-reward-model"]["train"]["base"] = "base"
+    config["run"]["budget"] = {"tokens": 5}
+    assert "base" in plan_of(config).used_models
+    config["run"]["tutors"] = ["base"]
+    with pytest.raises(UserError, match=r"omit: \[max_tokens\] of base leaves the length of an answer open"):
+        plan_of(config)
+
+
 def test_a_budget_in_usd_needs_the_prices_of_a_reader_and_of_a_curations_models() -> None:
     config = shipped()
     config["models"]["maker"] = HOSTED
