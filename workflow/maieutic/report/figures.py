@@ -114,10 +114,11 @@ def levels_chart(
 ) -> str:
     """Draw the value and 95 % interval of each series at each level. A diamond marks a paper's value of a level.
 
-    table: columns level, series, value, low, high, paper (NaN if no paper publishes a value). series: all series, in
-    the order of the legend. bars: draw the values as bars instead of points. lines: places of dashed vertical lines, by
-    colour. domain: ends of the axis; values beyond them are drawn at the ends.
+    table: columns level, series, value, low, high, and optionally paper (NaN if the paper publishes no value). series:
+    all series, in the order of the legend. bars: draw the values as bars instead of points. lines: places of dashed
+    vertical lines, by colour. domain: ends of the axis; values beyond them are drawn at the ends.
     """
+    table = table if "paper" in table else table.assign(paper=np.nan)
     levels = list(dict.fromkeys(table["level"]))
     legend = alt.Legend(orient="top", title=None, columns=1, labelLimit=320) if len(series) > 1 else None
     colour = alt.Color("series:N", sort=series, scale=colours_of(series), legend=legend)

@@ -170,7 +170,10 @@ def judged_matrix(run: ReportInput, card: Card, scores: list[ReportedScore]) -> 
 
 
 def intervals_figure(plan: Plan, card: Card, scores: list[ReportedScore]) -> str:
-    """Return a chart of each tutor's value of a task's headline metric, or an empty string if there are no values."""
+    """Return a chart of each tutor's value of a task's headline metric, or an empty string if there are no values.
+
+    Dashed lines mark the floor and the ceiling under each scoring.
+    """
     drawn_scores = [score for score in scores if score.headline and score.value is not None]
     if not drawn_scores:
         return ""
@@ -179,22 +182,15 @@ def intervals_figure(plan: Plan, card: Card, scores: list[ReportedScore]) -> str
             "level": display_label(plan, score.tutor),
             "series": score.scoring,
             **score.model_dump(include={"value", "low", "high"}),
-            "paper": float("nan"),
         }
         for score in drawn_scores
     )
     colours = {"robust": BLUE, "paper_compat": ORANGE}
-    limits = {
-        colour: {
-            limit
-            for score in drawn_scores
-            if score.scoring == scoring
-            for limit in (score.floor, score.ceiling)
-            if limit is not None
-        }
+    limits = {(score.scoring, limit) for score in drawn_scores for limit in (score.floor, score.ceiling)}
+    lines = {
+        colour: sorted(limit for name, limit in limits if name == scoring and limit is not None)
         for scoring, colour in colours.items()
     }
-    lines = {colour: sorted(places) for colour, places in limits.items()}
     return levels_chart(table, metric_title(card.headline), list(colours), lines=lines)
 
 

@@ -246,7 +246,7 @@ def agreement_figure(plan: Plan, results: Path) -> str:
             if quantity.release != next(iter(plan.validating_releases(name)), None):
                 continue
             names = {"level": criterion_title(str(quantity.criterion)), "series": display_label(plan, name)}
-            table.append({**names, **score.model_dump(include={"value", "low", "high"}), "paper": float("nan")})
+            table.append({**names, **score.model_dump(include={"value", "low", "high"})})
     if not table:
         return ""
     graders = list(dict.fromkeys(row["series"] for row in table))

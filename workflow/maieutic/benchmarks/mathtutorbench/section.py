@@ -106,7 +106,6 @@ def hard_rows(run: ReportInput, cards: Sequence[Card], headlines: Headlines) -> 
                             "level": titles[name],
                             "series": display_label(run.plan, tutor),
                             **score.model_dump(include={"value", "low", "high"}),
-                            "paper": float("nan"),
                         }
                     )
     return rows
@@ -139,7 +138,6 @@ def prompt_gains(run: ReportInput) -> list[dict[str, Any]]:
                         "level": level,
                         "series": display_label(plan, tutor),
                         "n": len(shared),
-                        "paper": float("nan"),
                         **gain,
                     }
                 )

@@ -179,7 +179,6 @@ def correlation_chart(rows: Sequence[Mapping[str, Any]], dimensions: Sequence[st
             "value": score.value,
             "low": score.low,
             "high": score.high,
-            "paper": None,
         }
         for row in rows
         for name, score in zip(dimensions, row["cells"], strict=True)
@@ -188,8 +187,7 @@ def correlation_chart(rows: Sequence[Mapping[str, Any]], dimensions: Sequence[st
     if not points:
         return ""
     names = list(dict.fromkeys(str(point["series"]) for point in points))
-    table = pd.DataFrame(points).astype({"paper": float})
-    return levels_chart(table, "Spearman's correlation with people's labels", names)
+    return levels_chart(pd.DataFrame(points), "Spearman's correlation with people's labels", names)
 
 
 DAMR_TABLES = {"all": 3, "bridge": 8, "mathdial": 9}
