@@ -48,7 +48,7 @@ def is_workbook(data: bytes) -> bool:
 
 
 class Workbook(NamedTuple):
-    """Sheets of a workbook that have cells, and what it shows otherwise than they are read.
+    """Sheets of a workbook that have cells, and counts of what a spreadsheet program shows in another way.
 
     percentages: number of cells shown as percentages, which are stored as fractions, None if the format does not tell;
     hidden: number of hidden rows.

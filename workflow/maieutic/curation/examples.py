@@ -200,7 +200,7 @@ def is_list_of(value: object, kind: type) -> bool:
 
 
 def alternating(texts: Sequence[str], roles: Sequence[str]) -> Chat:
-    """Return messages whose roles alternate. roles: roles of the first and of the second message."""
+    """Return the texts as messages of two speakers in turn. roles: of the first and of the second message."""
     return [{"role": roles[number % len(roles)], "content": text} for number, text in enumerate(texts)]
 
 

@@ -63,7 +63,7 @@ class CurationPlan(Plan):
 
     @cached_property
     def tuned(self) -> dict[str, str]:
-        """Map from each tuned model in the registry to the tuning that trains it."""
+        """The tuning that trains each tuned model of the registry, by the model."""
         return {
             name: model.weights.tuned
             for name, model in self.models.items()
